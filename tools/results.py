@@ -38,11 +38,14 @@ NEW = "# {name}\n\n{begin}\n{end}\n"
 def page(name: str, run: Run) -> str:
     """Returns the measured part of a run's page: the tables of its experiment, or its own."""
     experiment = replica.original(run)
-    repeat = f"dyno replicate {experiment.name}" if experiment else f"dyno run {run.plan['suite']}"
-    lines = [f"Measured on {run.header['created'][:10]}: [run file]({name}.json). To repeat it: `{repeat}`."]
+    measured = f"Measured on {run.header['created'][:10]}: [run file]({name}.json)"
     if experiment is None:
-        return "\n\n".join([*lines, text.as_markdown(run)])
-    return "\n\n".join([*lines, sections.markdown(replica.sections(experiment, run))])
+        plan = f"[plan]({name}.toml). To repeat it: `dyno run {name}.toml`."
+        return "\n\n".join([f"{measured}, {plan}", text.as_markdown(run)])
+    preset = replica.size(experiment, run)
+    size = "" if preset is None else f" --preset {preset}"
+    repeat = f"To repeat it: `dyno replicate {experiment.name}{size}`."
+    return "\n\n".join([f"{measured}. {repeat}", sections.markdown(replica.sections(experiment, run))])
 
 
 def index(runs: dict[str, Run]) -> str:

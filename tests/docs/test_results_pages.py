@@ -10,6 +10,9 @@ import pytest
 from pages import ROOT
 from shell import Ended, Shell
 
+from dyno import results
+from dyno.contracts.safe_read import toml
+
 FILES = ("tools/results.py", "tools/pages", "docs/results")
 
 
@@ -56,3 +59,25 @@ def test_a_figure_that_was_changed_by_hand_is_found(copy: Path, shell: Shell) ->
     page.write_text(changed)
     ended = check(shell, copy)
     assert ended.status == 1 and "acid-batch-2013.md is not what its run file says" in ended.err
+
+
+def test_a_page_names_the_command_with_its_size() -> None:
+    page = (ROOT / "docs" / "results" / "hypertable-2009.md").read_text()
+    assert "`dyno replicate hypertable-2009 --preset half-hour`" in page and "preset half-hour;" in page
+    page = (ROOT / "docs" / "results" / "acid-batch-2013.md").read_text()
+    assert "`dyno replicate acid-batch-2013`" in page
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "results").glob("*.toml")), ids=lambda path: path.stem)
+def test_a_run_is_that_of_its_plan(path: Path) -> None:
+    """Compares what the plan file says with the run, without asking what is installed here."""
+    run, plan = results.load(path.with_suffix(".json")), toml(path)
+    assert run.plan["suite"] == plan["suite"] and run.complete
+    cells = [cell for cell in run.cells if not cell.floor]
+    asked = {each.get("label", each["name"]) if isinstance(each, dict) else each for each in plan["engine"]}
+    assert asked - {cell.label for cell in cells} - {cell.engine for cell in run.cells} == set()
+    assert {cell.label for cell in cells} <= asked
+    for name, value in plan.get("param", {}).items():
+        assert {cell.params[name] for cell in cells} == set(value if isinstance(value, list) else [value])
+    for name in ("samples", "budget"):
+        assert name not in plan or run.plan[name] == plan[name]

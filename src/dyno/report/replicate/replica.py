@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import mean, stdev
 
+from dyno.options import as_list
 from dyno.published import Curves, Experiment, Matrix, PublishedCurve, Style
 from dyno.published import experiment as read_experiment
 from dyno.published import names as experiment_names
@@ -48,7 +49,8 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
 
 def about(experiment: Experiment, run: Run) -> list[str]:
     """Returns the published machine, and the size, machine and versions of this run."""
-    how = [f"preset {run.header.get('preset') or units.UNKNOWN}", notes.trials(run), notes.length(run)]
+    preset = size(experiment, run) or run.header.get("preset") or units.UNKNOWN
+    how = [f"preset {preset}", notes.trials(run), notes.length(run)]
     sums = ", ".join(f"{name} {digest[:SHOWN]}" for name, digest in experiment.sha256.items())
     return [
         f"published on: {experiment.machine}",
@@ -58,6 +60,21 @@ def about(experiment: Experiment, run: Run) -> list[str]:
         f"on: {notes.machine(run)}",
         f"versions: {notes.versions(run)}",
     ]
+
+
+def size(experiment: Experiment, run: Run) -> str | None:
+    """Returns the preset of the experiment with whose parameters the run was made; None for the published size."""
+    asked = run.header.get("preset")
+    if asked != experiment.plan.get("preset"):
+        return asked
+    for preset in experiment.sizes:
+        plan = experiment.sized(preset)
+        params = {name: set(map(str, as_list(value))) for name, value in plan.get("param", {}).items()}
+        if plan["preset"] == asked and all(
+            values == {str(cell.params.get(name)) for cell in run.cells} for name, values in params.items()
+        ):
+            return preset
+    return None
 
 
 def original(run: Run) -> Experiment | None:
