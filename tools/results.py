@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 from pages.text import DOCS, by_hand, table
 
-from dyno import results
+from dyno import registry, results
 from dyno.bundles.bundle import RUN_FILE, pack
 from dyno.contracts.model import UsageError
 from dyno.published import Experiment
@@ -44,6 +44,9 @@ def page(name: str, run: Run) -> str:
         return "\n\n".join([f"{measured}, {plan}", text.as_markdown(run)])
     preset = replica.size(experiment, run)
     size = "" if preset is None else f" --preset {preset}"
+    usual = registry.suite(run.plan["suite"]).presets[run.header["preset"]].samples
+    if run.plan["samples"] != experiment.sized(preset).get("samples", usual):
+        size += f" --samples {run.plan['samples']}"
     repeat = f"To repeat it: `dyno replicate {experiment.name}{size}`."
     return "\n\n".join([f"{measured}. {repeat}", sections.markdown(replica.sections(experiment, run))])
 
