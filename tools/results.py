@@ -23,7 +23,7 @@ from dyno.bundles.bundle import RUN_FILE, pack
 from dyno.contracts.model import UsageError
 from dyno.published import Experiment
 from dyno.report.replicate import replica, verdicts
-from dyno.report.tables import notes, sections, text, wording
+from dyno.report.tables import notes, sections, text
 from dyno.results import Run
 from dyno.stats import findings
 
@@ -53,7 +53,7 @@ def page(name: str, run: Run) -> str:
 
 def index(runs: dict[str, Run]) -> str:
     """Returns the measured part of the index: the machines, the experiments with their verdicts, and the suites with
-    their answers."""
+    their engines."""
     originals = {name: replica.original(run) for name, run in runs.items()}
     machines = dict.fromkeys(notes.machine(run) for run in runs.values())
     parts = [sections.bullets(f"machine: {sections.plain(each)}" for each in machines)]
@@ -70,12 +70,12 @@ def index(runs: dict[str, Run]) -> str:
     if replicas:
         parts.append(table(("experiment", "date", "published as", "question", "findings here"), replicas))
     own = [
-        (*_link(name, run), "<br>".join(map(sections.plain, wording.answers(run))))
+        (*_link(name, run), sections.plain(", ".join(notes.engines(run))))
         for name, run in runs.items()
         if originals[name] is None
     ]
     if own:
-        parts.append(table(("run", "date", "in short"), own))
+        parts.append(table(("suite", "date", "engines"), own))
     return "\n\n".join(parts)
 
 
