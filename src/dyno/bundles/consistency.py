@@ -14,7 +14,7 @@ from dyno.fields import Sample
 from dyno.results import Run
 
 IN_FLIGHT = "inflight"
-"""Parameter of suites whose clients have that many operations under way at once."""
+"""Parameter of suites whose clients may have several operations under way at once."""
 BUCKET = 1.002
 """A histogram has three digits, and its values are the upper ends of buckets."""
 ABOVE_FLOOR = 2.0
@@ -47,8 +47,7 @@ def _problems(sample: Sample, cell: Cell) -> Iterator[str]:
         if number != sample.operations - sample.errors:
             yield f"{sample.operations - sample.errors} operations succeeded, and the histogram has {number}"
         spent = sum(value * count for value, count in times)
-        most = _most_spent_ns(sample, cell)
-        if most is not None and spent > most * BUCKET + number:
+        if _one_by_one(sample, cell) and spent > sample.busy_ns * BUCKET + number:
             yield "the latencies of its histogram add up to more than its time"
         for name, parts in (("by_kind", sample.by_kind), ("by_machine", sample.by_machine)):
             if parts and sum(_count(part) for part in parts.values()) != number:
@@ -58,14 +57,10 @@ def _problems(sample: Sample, cell: Cell) -> Iterator[str]:
         yield "the intervals of its series are not in order"
 
 
-def _most_spent_ns(sample: Sample, cell: Cell) -> float | None:
-    """Returns how long all operations can have taken together; None if unknown: native load and other programs have
-    several operations of a client under way."""
-    if sample.load == NATIVE_LOAD or sample.reported_by is not None:
-        return None
-    at_once = cell.params.get(IN_FLIGHT)
-    # Operations that overlap are all waiting while the client is busy with one of them, or idle.
-    return sample.busy_ns if at_once is None else sample.elapsed_ns * sample.clients * int(at_once)
+def _one_by_one(sample: Sample, cell: Cell) -> bool:
+    """Returns whether a client's operations certainly don't overlap. Native load, other programs and some suites have
+    several of a client under way, whose latencies add up to more than its time."""
+    return sample.load != NATIVE_LOAD and sample.reported_by is None and IN_FLIGHT not in cell.params
 
 
 def _count(histogram: bytes | None) -> int:
