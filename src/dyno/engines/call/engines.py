@@ -27,7 +27,7 @@ class Noop(Function):
         return "does nothing"
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("floor", "a function that does nothing: calling it is a part of every other figure")
+        yield Caveat("floor", "is a function that does nothing: calling it is a part of every other figure")
 
 
 class Call:

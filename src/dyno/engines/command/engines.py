@@ -71,7 +71,7 @@ class Spawn(Programs):
         return "does nothing"
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("floor", "a program that does nothing: starting it is a part of every other figure")
+        yield Caveat("floor", "is a program that does nothing: starting it is a part of every other figure")
 
 
 class Command:
