@@ -34,7 +34,11 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
         rows = list(_rows(result, run, names))
         marks = STYLES | {row[-1]: "yellow" if AGAINST in row[-1] else "dim" for row in rows}
         lines = list(_notes(result, names))
-        yield Section(result.kind, text, HEADS, rows, HEADS, HEADS[:2], lines, marks=marks)
+        # A finding without parameters or tiers gets no empty columns for them.
+        shown = [at for at in range(len(HEADS)) if not rows or any(row[at] for row in rows)]
+        heads = tuple(HEADS[at] for at in shown)
+        rows = [tuple(row[at] for at in shown) for row in rows]
+        yield Section(result.kind, text, heads, rows, heads, heads[:2], lines, marks=marks)
     yield Section("", legend=[LEGEND])
 
 
