@@ -63,6 +63,7 @@ def verify(model: Model, port: Records, phase: str, indexed: bool) -> int:
 
 
 def _in_time(numbers: Iterable[int]) -> Iterator[int]:
+    """Yields the numbers for SAMPLE_SECONDS, and LEAST_SAMPLED of them however long it takes."""
     end = monotonic() + SAMPLE_SECONDS
     for at, number in enumerate(numbers):
         if at >= LEAST_SAMPLED and monotonic() > end:

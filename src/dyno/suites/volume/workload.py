@@ -153,7 +153,7 @@ class VolumeWorkload(OnStore):
         if phase.name in SINGLE and (self._depth, self._jobs) != (1, 1):
             raise Absent("has its own depth and jobs in this phase: measured with depth=1 and jobs=1 only")
         if self._depth > 1 and self.engine().settings().get("waits"):
-            raise Absent("this ioengine waits for each request: only depth=1 is possible")
+            raise Absent("has an ioengine that waits for each request: only depth=1 is possible")
         if phase.name in WHOLE and self._block != MIB:
             raise Absent("passes over a volume in requests of 1 MiB: measured with block_size=1m only")
         if phase.name in COPIES and phase.writes:
