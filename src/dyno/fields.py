@@ -102,7 +102,8 @@ class Counted:
     """What the throughput counts, in `unit`; failed operations are left out."""
     elapsed_ns: Count = measured(merge=LONGEST, summary=MEDIAN, shown=EVERYWHERE)
     """Time inside the timed region, from the first call to the last return without Dyno's pauses; waiting for
-    operations that are due is included."""
+    operations that are due is included. For several clients of a closed loop: the time of all operations at the rate
+    that was reached while all clients were at work, if at least half of the operations ended in such times."""
     busy_ns: Count = measured(merge=SUM, shown=(SAMPLES,))
     """Time inside the engine's calls and transactions; the rest is the harness."""
     errors: Count = measured(merge=SUM, shown=(SAMPLES,))

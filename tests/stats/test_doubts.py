@@ -46,6 +46,11 @@ def strained(**suffered: Any) -> Run:
     return a_run(*trials, an_attempt(2, a_sample(), strain={**calm, **suffered}))
 
 
+def two_clients(per_second: int) -> dict[str, Any]:
+    """A sample of operations of 2 ms: two clients that are always at work reach 1,000 a second."""
+    return {"per_second": per_second, "clients": 2, "histogram": recorded(*[2 * MS] * per_second)}
+
+
 def committed(p50_ns: int, **changed: Any) -> list[Attempt]:
     return sound(histogram=recorded(p50_ns), settled=True, **changed)
 
@@ -104,6 +109,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "pauses": lambda: a_run(*sound(**opened(wall_ns=2 * SECOND, due=RATE)), rate=RATE),
     "unpaced": lambda: a_run(*sound(bulk=True), rate=RATE),
     "late": lambda: a_run(*sound(**opened(late=recorded(900_000))), rate=RATE),
+    "idle": lambda: a_run(*worst(load="native", load_processes=1, **two_clients(960)), clients=2),
     "library": lambda: natively(a_run(*sound(load="library", load_processes=1))),
     "wake-ups": lambda: a_run(*worst(**waited(10_000, 10_000)), host=WAKING),
     "unsettled": lambda: a_run(*worst(settled=False)),
@@ -413,6 +419,25 @@ def test_a_client_that_computes_nearly_all_the_time_is_a_doubt(
 ) -> None:
     run = a_run(*worst(client=client, server=cpu(10), clients=clients), clients=clients, host=EIGHT)
     assert codes(run) == ({"client"} if doubted else set())
+
+
+@pytest.mark.claim("A closed loop whose clients waited for each other says so")
+@pytest.mark.parametrize(
+    ("changed", "doubted"),
+    [
+        ({**two_clients(960), "load": "native"}, True),
+        ({**two_clients(975), "load": "native"}, False),
+        # Half of the operations failed, and took as long as the others.
+        ({**two_clients(490), "load": "native", "operations": 980, "errors": 490}, False),
+        # The library's clients also waited for their transactions.
+        ({**two_clients(500), "load": "library", "busy_ns": 2 * SECOND}, False),
+        # The clients of an engine without a server have work of their own between operations.
+        ({**two_clients(500), "load": None}, False),
+    ],
+)
+def test_idle_clients_of_a_closed_loop_are_a_doubt(changed: Mapping[str, Any], doubted: bool) -> None:
+    run = a_run(*worst(load_processes=1, **changed), clients=2)
+    assert ("idle" in codes(run)) == doubted
 
 
 def test_a_client_that_is_the_engine_computes_all_the_time_and_that_is_none() -> None:

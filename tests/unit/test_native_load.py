@@ -3,8 +3,10 @@ checked."""
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,7 +21,7 @@ from dyno.contracts.native_load import Exchange, NativeCall, NativePair, Rows
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Operations
 from dyno.measure.driver import measure
-from dyno.measure.schedule import SingleClient
+from dyno.measure.schedule import READY, SingleClient
 
 native = pytest.importorskip("dyno._native")
 if not hasattr(native, "Wire"):
@@ -98,13 +100,13 @@ class Suite:
                 raise Wrong(f"{number} became {answer}")
         return len(answers)
 
-    def measure(self, **pace: Any) -> Any:
+    def measure(self, scheduler: SingleClient | None = None, **pace: Any) -> Any:
         from dyno.measure.native_load import NativeClients
 
         wire = native.Wire("redis", [port.exchange.descriptor for port in self.ports])
         each = {client: partial(self.rounds, client) for client in range(CLIENTS)}
         make = partial(NativeClients, wire, each, CLIENTS)
-        scheduler = SingleClient(served=True, connections=CLIENTS)
+        scheduler = scheduler or SingleClient(served=True, connections=CLIENTS)
         return measure(lambda n: iter(()), Pace(**pace), lambda: None, scheduler=scheduler, make=make)
 
 
@@ -200,6 +202,47 @@ def test_an_open_loop_keeps_its_rate():
         tally = Suite(sockets).measure(duration_ns=SECOND // 2, rate=200.0)
     assert 95 <= tally.operations <= 105 and 95 <= tally.due <= 105
     assert counted(tally.response) == tally.operations
+
+
+class WaitsForPeers(SingleClient):
+    """The only client process of these, although others have work for another batch when it is out of time."""
+
+    peers_have_work = True
+
+    def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        start = super().start(state, now, gathered)
+        if state == READY or not self.peers_have_work:
+            return start
+        self.peers_have_work = False
+        self._start = now()
+        return self._start
+
+
+def test_process_out_of_time_runs_no_more_batches():
+    with servers(double) as sockets:
+        scheduler = WaitsForPeers(served=True, connections=CLIENTS)
+        tally = Suite(sockets).measure(scheduler, duration_ns=SECOND // 20, rate=200.0)
+    assert not scheduler.peers_have_work
+    assert tally.void is None and tally.ended_by == "duration" and tally.operations > 0
+
+
+@pytest.mark.claim("A closed loop of N clients keeps N operations under way")
+@pytest.mark.parametrize("stalls", [0.0, 0.01], ids=["exponential", "stalls"])
+def test_clients_of_a_slow_server_are_always_at_work(stalls: float) -> None:
+    """By Little's law, throughput times mean latency is the number of clients. The first batch ends before its
+    operations' latencies are known."""
+    draws = random.Random(1)
+
+    def respond(number: int) -> bytes:
+        time.sleep(draws.expovariate(1 / 0.002) + 0.02 * (draws.random() < stalls))
+        return double(number)
+
+    with servers(respond) as sockets:
+        tally = Suite(sockets, slices=1, size=5).measure(duration_ns=SECOND)
+    tally.exclude_idle_time(CLIENTS)
+    assert tally.void is None and tally.operations > 200
+    latencies_ns = sum(value * count for value, count in tally.latency.pairs())
+    assert latencies_ns / tally.elapsed_ns >= 0.99 * CLIENTS
 
 
 def test_a_lost_server_is_an_error():

@@ -24,6 +24,7 @@ from dyno.measure.driver import measure
 from dyno.measure.loop import monotonic_ahead_ns
 from dyno.measure.schedule import (
     CACHED,
+    DRAIN_SHARE,
     GONE,
     GROWTH,
     LEAD_NS,
@@ -34,12 +35,14 @@ from dyno.measure.schedule import (
     READY,
     STOP,
     Barrier,
+    BatchTime,
     ClientGroup,
     ClientPosition,
     SharedClient,
     SingleClient,
 )
 from dyno.measure.slices import InputQueue
+from dyno.measure.tally import Tally
 
 MS = 1_000_000
 
@@ -112,15 +115,35 @@ def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
     assert ClientGroup(meeting, clients).lead_ns >= LEAD_NS + meeting.nap_ns
 
 
-def test_a_batchs_time_is_that_of_the_last_for_all() -> None:
-    def each(member: SharedClient) -> int:
+def batch_times(operations: int) -> list[BatchTime]:
+    """Runs a batch of three clients, which end after 100, 200 and 300 ms. The second has so many operations."""
+
+    def each(member: SharedClient) -> BatchTime:
         start = member.start(READY, time.monotonic_ns, nothing)
         assert start is not None
-        return member.finish(start + (1 + member._client) * 100 * MS, 10, MOST, time.monotonic_ns)
+        end = start + (1 + member._client) * 100 * MS
+        done = operations if member._client == 1 else 10
+        return member.finish(end, end, done, MOST, time.monotonic_ns)
 
-    elapsed = together(3, each)
-    assert max(elapsed) - min(elapsed) == 0
-    assert abs(elapsed[0] - 300 * MS) < 50 * MS
+    return together(3, each)
+
+
+def test_batch_has_the_same_times_for_all_clients() -> None:
+    times = batch_times(operations=10)
+    assert len(set(times)) == 1
+    assert abs(times[0].elapsed_ns - 300 * MS) < 50 * MS
+    assert abs(times[0].full_ns - 100 * MS) < 50 * MS
+
+
+def test_batch_with_an_idle_client_has_no_full_time() -> None:
+    assert {time.full_ns for time in batch_times(operations=0)} == {0}
+
+
+def test_served_batch_is_long_compared_with_its_end() -> None:
+    served = SingleClient(served=True, connections=4)
+    served.start(READY, lambda: 0, nothing)
+    served.finish(90 * MS, 100 * MS, 10_000, MOST, lambda: 0)
+    assert served.length_ns() == 10 * MS / DRAIN_SHARE
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -148,7 +171,7 @@ def landed(operations: int, elapsed_ns: int, most: int = MOST) -> SingleClient:
     """Returns a single client that has run one batch."""
     single = SingleClient()
     assert single.start(READY, lambda: 0, nothing) == 0
-    assert single.finish(elapsed_ns, operations, most, lambda: 0) == elapsed_ns
+    assert single.finish(elapsed_ns, elapsed_ns, operations, most, lambda: 0) == (elapsed_ns, elapsed_ns)
     return single
 
 
@@ -158,7 +181,7 @@ def test_the_first_batch_is_a_slice_and_those_after_it_grow() -> None:
     single, elapsed = SingleClient(), 1_000
     for _ in range(6):
         single.start(READY, lambda: 0, nothing)
-        single.finish(elapsed, max(elapsed // 10_000, 1), MOST, lambda: 0)
+        single.finish(elapsed, elapsed, max(elapsed // 10_000, 1), MOST, lambda: 0)
         lengths.append(single.length_ns())
         elapsed = single.length_ns()
     assert lengths[-1] == LEAST_NS
@@ -280,6 +303,57 @@ def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock:
         assert int(tally.latency.counts.sum()) == 6
         assert np.flatnonzero(tally.latency.counts).tolist() == [10]
     assert events == ["opened", "closed"] * 2
+
+
+class WaitsForPeers(SingleClient):
+    """Client whose peers have work for three more batches when it has none left."""
+
+    def __init__(self) -> None:
+        super().__init__(served=True)
+        self.batches_of_peers = 3
+
+    def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        start = super().start(state, now, gathered)
+        if start is None and self.batches_of_peers:
+            self.batches_of_peers -= 1
+            self._start = now()
+            return self._start
+        return start
+
+
+def test_client_out_of_time_runs_no_more_batches(clock: Clock) -> None:
+    peers = WaitsForPeers()
+    work = Operations(lambda _: [clock.taking(10)], range(9), len)
+    tally = measured_with([work], peers, budget_ns=45)
+    assert peers.batches_of_peers == 0
+    assert (tally.operations, tally.ended_by) == (5, "budget")
+
+
+# -- rates of clients that are all at work -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("full_operations", "full_ns", "busy_ns", "elapsed_ns"),
+    [
+        # 900 of 1,000 operations in 0.9 s: the others ended slowly, while clients waited.
+        (900, 900 * MS, 0, 1_000 * MS),
+        # The last client went on alone after the others.
+        (900, 450 * MS, 0, 500 * MS),
+        # No client is busy for longer than the time.
+        (900, 450 * MS, 1_200 * MS, 600 * MS),
+        # Too few operations to know the rate.
+        (499, 100 * MS, 0, 1_500 * MS),
+        (0, 0, 0, 1_500 * MS),
+    ],
+)
+def test_idle_time_at_the_ends_of_batches_is_excluded(
+    full_operations: int, full_ns: int, busy_ns: int, elapsed_ns: int
+) -> None:
+    tally = Tally(operations=1_000, elapsed_ns=1_500 * MS, busy_ns=busy_ns)
+    tally.full_operations = full_operations
+    tally.full_ns = full_ns
+    tally.exclude_idle_time(2)
+    assert tally.elapsed_ns == elapsed_ns
 
 
 class Later(SingleClient):

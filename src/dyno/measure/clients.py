@@ -140,6 +140,7 @@ def run_phase(
     # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.
     with uncollected():
         tally = _threads(task, ready) if threads else _merged(_processes(task, ready))
+    tally.exclude_idle_time(connections or clients)
     tally.processes = 1 if threads else clients
     tally.load = NATIVE_LOAD if connections else LIBRARY_LOAD
     return tally

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from time import monotonic_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from dyno.measure.schedule import (
     STOP,
     Arrivals,
     BatchScheduler,
+    BatchTime,
     ClientPosition,
     MemoryLimit,
     PauseMeter,
@@ -64,6 +65,17 @@ def measure(
     """
     with uncollected():
         return (make or Client)(rounds, pace, position, scheduler, writes, watch, announce).measure(ready, hot)
+
+
+class RunBatch(NamedTuple):
+    """A batch that was run. Moments are on the client's own clock."""
+
+    idle: int
+    """When the client had nothing left to do. With several connections: when the first of them had."""
+    over: int
+    operations: int
+    record: Callable[[BatchTime], None]
+    """Records and checks the batch, given its durations for all clients together."""
 
 
 class Client:
@@ -207,18 +219,19 @@ class Client:
         now, tally = self._loop.now, self._tally
         pauses = PauseMeter(self._position, self._watch)
         while True:
-            start = self._scheduler.start(self._state(), now, partial(self._gathered, pauses))
+            state = self._state()
+            start = self._scheduler.start(state, now, partial(self._gathered, pauses))
             if start is None:
                 break
             self._begun = self._begun or start
-            over, done, record = self._run_batch(start)
+            batch = self._run_batch(start) if state == READY else self._empty_batch(start)
             tally.wall_ns = now() - self._begun
-            elapsed_ns = self._scheduler.finish(over, done, self._most, now)
+            time = self._scheduler.finish(batch.idle, batch.over, batch.operations, self._most, now)
             pauses.begin()
             try:
-                record(elapsed_ns)
-                # The function holds the answers, which must be freed before inputs are built.
-                del record
+                batch.record(time)
+                # It holds the answers, which must be freed before inputs are built.
+                del batch
                 if tally.ended_by == "count":
                     self._load()
             except Wrong as wrong:
@@ -228,6 +241,7 @@ class Client:
         if self._held.leave():
             over = now()
             tally.count(over - begin, over - begin, ())
+            tally.full_ns += over - begin
             tally.wall_ns = over - self._begun
         # Check the last slice, which may be incomplete.
         for slice_ in self._waiting():
@@ -247,18 +261,23 @@ class Client:
                 left -= len(list(one.arguments[one.done : one.done + left]))
         pauses.end(self._tally)
 
-    def _run_batch(self, start: int) -> tuple[int, int, Callable[[int], None]]:
-        """Runs a batch. Returns when it ended, its number of operations, and a function that records and checks it.
-        The function takes the batch's duration for all clients together."""
+    def _empty_batch(self, start: int) -> RunBatch:
+        """Returns the batch of a client that has nothing left to do while others have."""
+
+        def record(time: BatchTime) -> None:
+            self._tally.count(time.elapsed_ns, 0, ())
+
+        return RunBatch(start, start, 0, record)
+
+    def _run_batch(self, start: int) -> RunBatch:
         limit, queue = start + min(self._left_ns(), FOREVER_NS), self._queue
         if queue.waiting and isinstance(queue.waiting[0], Bulk):
-            over, record = self._run_bulk(queue.waiting.pop(0), start, limit - start)
-            return over, 1, record
+            return self._run_bulk(queue.waiting.pop(0), start, limit - start)
         if pipelined.wanted(queue.waiting):
             batch = pipelined.run_batch(queue.waiting, self._loop, start, limit, self._tally.elapsed_ns)
             if batch.cut:
                 self._out_of_time()
-            return batch.over, len(batch.result.answers), partial(self._record_pipelined, batch)
+            return RunBatch(batch.idle, batch.over, len(batch.result.answers), partial(self._record_pipelined, batch))
         deadline = limit if self._arrivals is not None else min(limit, start + self._scheduler.length_ns())
         origin, results, over = start - self._tally.elapsed_ns, list[tuple[Slice, LoopResult]](), start
         memory = MemoryLimit(self._position.clients, start) if self._scheduler.shared else None
@@ -277,9 +296,10 @@ class Client:
             if memory is not None and memory.full(over):
                 self._most = max(sum(len(result.answers) for _, result in results), 1)
                 break
-        return over, sum(len(result.answers) for _, result in results), partial(self._record, results, start)
+        operations = sum(len(result.answers) for _, result in results)
+        return RunBatch(over, over, operations, partial(self._record, results, start))
 
-    def _record(self, results: list[tuple[Slice, LoopResult]], start: int, elapsed_ns: int) -> None:
+    def _record(self, results: list[tuple[Slice, LoopResult]], start: int, time: BatchTime) -> None:
         """Adds a batch to the tally, and checks the complete slices."""
         tally, base, busy_ns, failures = self._tally, self._tally.elapsed_ns, 0, list[Failure]()
         before = start
@@ -308,14 +328,17 @@ class Client:
                     tally.judge(self._pace, due, ends - start + base - due, good)
                 # The time in the transaction is not Dyno's delay: the engine would have taken as long.
                 self._behind_ns = max(result.over - done_ns - result.transaction_ns + entering_ns, 0)
+            else:
+                tally.count_full(ends - start, time.full_ns)
             before = result.over
             busy_ns += int(spans.sum()) + result.transaction_ns
         if results:
-            tally.count(elapsed_ns, busy_ns, failures)
+            tally.count(time.elapsed_ns, busy_ns, failures)
+            tally.full_ns += time.full_ns
         self._check_complete([slice_ for slice_, _ in results])
 
-    def _record_pipelined(self, batch: pipelined.PipelinedBatch, elapsed_ns: int) -> None:
-        pipelined.record(batch, self._tally, elapsed_ns, self._pace)
+    def _record_pipelined(self, batch: pipelined.PipelinedBatch, time: BatchTime) -> None:
+        pipelined.record(batch, self._tally, time, self._pace)
         self._check_complete([slice_ for slice_, _ in batch.slices])
 
     def _check_complete(self, slices: Sequence[Slice]) -> None:
@@ -338,8 +361,8 @@ class Client:
             for part, spans in (work.parts(good) if work.parts is not None and good else {}).items():
                 tally.by_part.setdefault(part, Recorder()).add(spans)
 
-    def _run_bulk(self, work: Any, start: int, left_ns: int) -> tuple[int, Callable[[int], None]]:
-        """Makes the one call. Returns when it ended, and the function that records and checks it."""
+    def _run_bulk(self, work: Any, start: int, left_ns: int) -> RunBatch:
+        """Makes the one call."""
         shared = self._scheduler.shared
         feed = InputFeed(work.feed, left_ns, runs=shared, shared=work.counted is not None)
         while self._scheduler.together and self._loop.now() < start:
@@ -347,7 +370,7 @@ class Client:
         answer, spent_ns = bulk(work, feed)
         over = self._loop.now() if shared else start + spent_ns
 
-        def record(elapsed_ns: int) -> None:
+        def record(time: BatchTime) -> None:
             tally = self._tally
             failures = [answer] if type(answer) is Failure else []
             tally.bulk = True
@@ -355,7 +378,7 @@ class Client:
             if not failures:
                 counted = work.counted
                 tally.items += feed.taken * work.items_per_record if counted is None else counted(answer, feed.taken)
-            tally.count(elapsed_ns, spent_ns, failures)
+            tally.count(time.elapsed_ns, spent_ns, failures)
             tally.paused = (tally.paused[0] + feed.paused_cpu[0], tally.paused[1] + feed.paused_cpu[1])
             if feed.out_of_time:
                 self._out_of_time()
@@ -365,7 +388,7 @@ class Client:
                     self._announce()
                 tally.check(work.check, answer, feed.taken)
 
-        return over, record
+        return RunBatch(over, over, 1, record)
 
     def _due(self) -> int | None:
         """Returns how many operations were due in the time of an open loop.

@@ -5,7 +5,7 @@ The suites build the same slices for each client as for the library's loop, but 
 checked, so neither is measured.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import cycle
@@ -17,11 +17,11 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import NativeCall, Request
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure, Operations, Work
-from dyno.measure.driver import OPEN_MOST, Client
+from dyno.measure.driver import OPEN_MOST, Client, RunBatch
 from dyno.measure.loop import Stamps, Times
 from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
-from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, Arrivals, MemoryLimit
+from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, Arrivals, BatchTime, MemoryLimit
 from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
 from dyno.measure.tally import checked, succeeded
 
@@ -83,6 +83,8 @@ class Sent(NamedTuple):
 
     lanes: Sequence[Lane]
     received: Sequence[Any]
+    times: Sequence[Sequence[Times]]
+    """Of each lane, when its operations began, when they ended, and when the lane had been free before."""
     dues: Sequence[Times] | None
     start: int
     over: int
@@ -90,6 +92,11 @@ class Sent(NamedTuple):
     @property
     def operations(self) -> int:
         return sum(map(len, self.received))
+
+    @property
+    def idle(self) -> int:
+        """When the first lane had nothing left to do."""
+        return min((int(ends[-1]) if len(ends) else self.start for _, ends, _ in self.times), default=self.start)
 
     def decoded(self) -> PipelinedBatch:
         """Adds the decoded answers to each slice. Raises Wrong for a response that can't be read."""
@@ -105,15 +112,14 @@ class Sent(NamedTuple):
                 answers += slice_.answers[done:]
                 at += count
                 counts.append((slice_, count))
-        columns = [[np.frombuffer(column, dtype=np.int64) for column in result.times()] for result in self.received]
-        starts, ends, freed = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        starts, ends, freed = (np.concatenate(parts) for parts in zip(*self.times, strict=True))
         due = None
         if self.dues is not None:
             due = np.concatenate([due[: len(one)] for due, one in zip(self.dues, self.received, strict=True)])
         busy = int((ends - starts).sum()) if len(self.lanes) == 1 else self.over - self.start
         failures = [answer for answer in answers if type(answer) is Failure]
         result = BatchResult(answers, Stamps(starts, ends), freed, busy)
-        return PipelinedBatch(counts, result, due, failures, self.start, self.over)
+        return PipelinedBatch(counts, result, due, failures, self.start, self.idle, self.over)
 
 
 class NativeClients(Client):
@@ -190,9 +196,11 @@ class NativeClients(Client):
         moments = None if dues is None else [due.tolist() for due in dues]
         most = HELD_BYTES // self._position.clients
         received = self._wire.run(moments, start, start + min(length_ns, FOREVER_NS), most)
-        return Sent(lanes, received, dues, start, self._wire.now())
+        over = self._wire.now()
+        times = [[np.frombuffer(column, dtype=np.int64) for column in result.times()] for result in received]
+        return Sent(lanes, received, times, dues, start, over)
 
-    def _run_batch(self, start: int) -> tuple[int, int, Callable[[int], None]]:
+    def _run_batch(self, start: int) -> RunBatch:
         left = min(self._left_ns(), FOREVER_NS)
         length = left if self._open else min(left, self._scheduler.length_ns())
         shift = self._loop.now() - self._wire.now()
@@ -205,10 +213,10 @@ class NativeClients(Client):
             elif length == left:
                 self._out_of_time()
 
-        def record(elapsed_ns: int) -> None:
-            self._record_pipelined(sent.decoded(), elapsed_ns)
+        def record(time: BatchTime) -> None:
+            self._record_pipelined(sent.decoded(), time)
 
-        return sent.over + shift, sent.operations, record
+        return RunBatch(sent.idle + shift, sent.over + shift, sent.operations, record)
 
     def _waiting(self) -> list[Slice | Bulk]:
         return [one for lane in self._lanes for one in lane.queue.waiting]

@@ -11,7 +11,7 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure
 from dyno.measure import pipelined_loop
 from dyno.measure.loop import Loop, Times
-from dyno.measure.schedule import FOREVER_NS, MOST, OPERATIONS, MemoryLimit
+from dyno.measure.schedule import FOREVER_NS, MOST, OPERATIONS, BatchTime, MemoryLimit
 from dyno.measure.slices import Slice
 from dyno.measure.tally import Tally, succeeded
 
@@ -25,8 +25,10 @@ class PipelinedBatch(NamedTuple):
     due: Times | None
     failures: list[Failure]
     start: int
+    idle: int
+    """When a place became free and nothing was left to begin there."""
     over: int
-    """End of the batch; `run_batch` converts it to the clock of the client's own loop."""
+    """End of the batch. `run_batch` converts this moment and `idle` to the clock of the client's own loop."""
     cut: bool = False
     """Whether the time ran out before the slices did."""
 
@@ -50,7 +52,7 @@ def run_batch(waiting: Sequence[Slice | Bulk], own: Loop, start: int, limit: int
     slices = [one for one in waiting if isinstance(one, Slice)]
     batch = _run(slices, begin, deadline, begin - elapsed_ns, MemoryLimit(1, begin).full)
     cut = any(slice_.left for slice_ in slices) and not batch.result.full
-    return batch._replace(over=batch.over + shift, cut=cut)
+    return batch._replace(idle=batch.idle + shift, over=batch.over + shift, cut=cut)
 
 
 def run_untimed(slice_: Slice, limit_ns: int) -> int:
@@ -82,10 +84,16 @@ def _run(
         slice_.answers = slice_.answers + result.answers[at : at + count]
         at += count
         counts.append((slice_, count))
-    return PipelinedBatch(counts, result, due, failures, start, over)
+    return PipelinedBatch(counts, result, due, failures, start, _idle_from(result, over), over)
 
 
-def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int, pace: Pace) -> None:
+def _idle_from(result: pipelined_loop.BatchResult, over: int) -> int:
+    """Returns when the first operation ended after the last one had begun."""
+    starts, ends = result.stamps
+    return min((end for end in ends if end > starts[-1]), default=over)
+
+
+def record(batch: PipelinedBatch, tally: Tally, time: BatchTime, pace: Pace) -> None:
     """Adds the batch to the tally. Raises Wrong for an answer that only claims to be a failure."""
     result, base = batch.result, tally.elapsed_ns
     starts, ends = (np.asarray(times, dtype=np.int64) for times in result.stamps)
@@ -111,7 +119,10 @@ def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int, pace: Pace) -> 
         tally.add_due((ends - due)[good], np.maximum(starts - free, 0))
         if pace.limits:
             tally.judge(pace, due - batch.start + base, ends - due, good)
-    tally.count(elapsed_ns, min(result.busy_ns, elapsed_ns), batch.failures)
+    else:
+        tally.count_full(ends - batch.start, time.full_ns)
+    tally.count(time.elapsed_ns, min(result.busy_ns, time.elapsed_ns), batch.failures)
+    tally.full_ns += time.full_ns
 
 
 def _latest(values: Sequence[Any] | None, slice_: Slice, count: int) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns, process_time_ns, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ LEAST_SERVED_NS = 20_000_000
 """Minimum length of a batch with a server, whose processes are measured between batches."""
 OPERATIONS = 100
 """Minimum number of a client's operations in a batch, because a batch ends within an operation."""
+DRAIN_SHARE = 0.02
+"""A batch with a server is so long that its end, when clients wait for the last answers of others, took at most this
+share of the batch before. Meanwhile the server has less to do."""
 GROWTH = 8
 """Maximum length of a batch, as a multiple of the length of the batch before."""
 MOST = 100_000
@@ -105,6 +108,15 @@ class Arrivals:
 # -- batches ------------------------------------------------------------------------------------------------------
 
 
+class BatchTime(NamedTuple):
+    """The durations of a batch, in ns from its start."""
+
+    elapsed_ns: int
+    """Up to the last client's last answer."""
+    full_ns: int
+    """Up to the moment when the first client had nothing left to do. 0 if a client had nothing to do at all."""
+
+
 class SoloClient:
     """A single client without a server. Each of its slices is a batch. The methods are those of `SharedClient`."""
 
@@ -124,8 +136,8 @@ class SoloClient:
         self._begin = now()
         return self._begin
 
-    def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
-        return end - self._begin
+    def finish(self, idle: int, end: int, operations: int, most: int, now: Callable[[], int]) -> BatchTime:
+        return BatchTime(end - self._begin, idle - self._begin)
 
     def length_ns(self) -> int:
         return FOREVER_NS
@@ -176,10 +188,10 @@ class ClientGroup:
         self.batch_operations = OPERATIONS * connections
         self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
         self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Barrier) else 0)
-        self.board = np.frombuffer(mmap.mmap(-1, 8 * 6 * clients), dtype=np.int64).reshape(6, clients)
-        """One column per client. The rows: its state; when it was ready and when it was done, both on the monotonic
-        clock; its operations in the last batch; the maximum number of operations in a batch; and the ns of an
-        operation in the warm-up, 0 if unknown."""
+        self.board = np.frombuffer(mmap.mmap(-1, 8 * 7 * clients), dtype=np.int64).reshape(7, clients)
+        """One column per client. The rows: its state; when it was ready, when it had nothing left to do, and when it
+        was done, all on the monotonic clock; its operations in the last batch; the maximum number of operations in a
+        batch; and the ns of an operation in the warm-up, 0 if unknown."""
 
     def client(self, client: int) -> SharedClient:
         return SharedClient(self, client)
@@ -195,10 +207,11 @@ class SharedClient:
 
     def __init__(self, group: ClientGroup, client: int) -> None:
         self._group, self._client = group, client
-        self._states, self._ready, self._done, self._operations, self._most, self._known = group.board
+        self._states, self._ready, self._idle, self._done, self._operations, self._most, self._known = group.board
         self._start = 0
         self._expected_ns = 0.0
-        self._length_ns = self._last_ns = 0
+        self._length_ns = 0
+        self._last_ns = 0
 
     @property
     def whole(self) -> bool:
@@ -234,31 +247,40 @@ class SharedClient:
             sleep((left - SPIN_NS) / 1e9)
         return self._start - monotonic_ahead_ns(now)
 
-    def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
-        """Waits until every client has ended its batch. Returns the batch's duration, up to the end of the last
-        client."""
-        self._done[self._client] = end + monotonic_ahead_ns(now)
+    def finish(self, idle: int, end: int, operations: int, most: int, now: Callable[[], int]) -> BatchTime:
+        """Waits until every client has ended its batch. `idle`: when this client had nothing left to do. If it has
+        several connections, that is when the first of them had; `end` is when the last one had."""
+        ahead_ns = monotonic_ahead_ns(now)
+        self._idle[self._client] = idle + ahead_ns
+        self._done[self._client] = end + ahead_ns
         self._operations[self._client], self._most[self._client] = operations, most
         self._wait()
         active = self._operations > 0
         elapsed = int(self._done[active].max()) - self._start if active.any() else 0
-        self._plan(max(elapsed, 1))
-        return max(elapsed, 0)
+        full = int(self._idle.min()) - self._start if active.all() else 0
+        return self._planned(BatchTime(max(elapsed, 0), max(full, 0)))
 
-    def _plan(self, elapsed_ns: int) -> None:
+    def _planned(self, time: BatchTime) -> BatchTime:
         """Sets the length of the next batch. Every client computes the same length, from the shared board."""
         done = self._operations[self._operations > 0]
+        elapsed_ns = max(time.elapsed_ns, 1)
         if len(done):
             # The mean of all clients rather than the slowest: a client that lost its core for a moment is not slower.
             mean, fastest = elapsed_ns * len(done) / done.sum(), elapsed_ns / done.max()
-            wanted = max(self._least_ns(mean), self._group.batch_operations * mean)
+            wanted = self._wanted_ns(mean)
+            if self._group.served and time.full_ns:
+                wanted = max(wanted, (elapsed_ns - time.full_ns) / DRAIN_SHARE)
             held = self._most.min() * fastest / 2
             self._length_ns = int(min(wanted, GROWTH * elapsed_ns, max(held, mean)))
         self._last_ns = elapsed_ns
+        return time
 
-    def _least_ns(self, operation_ns: float) -> int:
+    def _wanted_ns(self, operation_ns: float) -> float:
+        """Returns the least length of a batch. `operation_ns`: time of one of this client's operations."""
         least = self._group.least_ns
-        return least if self._group.served else int(min(least, CACHED * operation_ns))
+        if not self._group.served:
+            least = int(min(least, CACHED * operation_ns))
+        return max(least, self._group.batch_operations * operation_ns)
 
     def length_ns(self) -> int:
         """Returns the length of the next batch."""
@@ -268,7 +290,7 @@ class SharedClient:
             return self._length_ns
         # If a client does not know how long an operation takes, the first batch is one slice of each client.
         known = self._known.min()
-        return self._least_ns(float(known)) if known else FOREVER_NS
+        return int(self._wanted_ns(float(known))) if known else FOREVER_NS
 
     def operations(self) -> int:
         """Returns the number of operations for which this client should have inputs in the next batch."""
@@ -279,7 +301,7 @@ class SharedClient:
         if not self._length_ns or not mine:
             if not self._expected_ns:
                 return 1
-            return min(int(1.5 * self._least_ns(self._expected_ns) / self._expected_ns) + 1, MOST)
+            return min(int(1.5 * self._wanted_ns(self._expected_ns) / self._expected_ns) + 1, MOST)
         # 50 % more than in the last batch, so that no client runs out of inputs while the others continue.
         return min(int(1.5 * mine * self._length_ns / self._last_ns) + 2, int(self._most[self._client]))
 
@@ -306,11 +328,9 @@ class SingleClient(SharedClient):
         self._start = now()
         return self._start
 
-    def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
+    def finish(self, idle: int, end: int, operations: int, most: int, now: Callable[[], int]) -> BatchTime:
         self._operations[0], self._most[0] = operations, most
-        elapsed = end - self._start
-        self._plan(max(elapsed, 1))
-        return elapsed
+        return self._planned(BatchTime(end - self._start, idle - self._start))
 
 
 BatchScheduler = SoloClient | SharedClient

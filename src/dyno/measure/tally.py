@@ -179,6 +179,10 @@ class Tally(Counted):
         """User and system CPU time of the client's thread in pauses, for inputs and checks."""
         self.paused_waits = 0
         """Number of times that the client's thread gave up its core in pauses, to wait."""
+        self.full_operations = 0
+        """Operations of a closed loop that ended while all clients were at work..."""
+        self.full_ns = 0
+        """...and the time in which they all were."""
         self.last_begun_ns = 0
         """When this client's last operation began, counted from the start of the phase."""
         self.pause_process_ns = self.pause_server_ns = 0
@@ -210,6 +214,8 @@ class Tally(Counted):
                 merged = _MERGES[each.merge](getattr(self, each.tally), getattr(other, each.tally))
                 setattr(self, each.tally, merged)
         self.child_peak_bytes = _largest(self.child_peak_bytes, other.child_peak_bytes)
+        self.full_operations += other.full_operations
+        self.full_ns = max(self.full_ns, other.full_ns)
         self.check_ns = max(self.check_ns, other.check_ns)
         self.warm = self.warm and other.warm
         self.paused = (self.paused[0] + other.paused[0], self.paused[1] + other.paused[1])
@@ -231,6 +237,25 @@ class Tally(Counted):
         self.errors += len(failures)
         if failures and self.first_error is None:
             self.first_error = failures[0].error
+
+    def count_full(self, ends: Times, full_ns: int) -> None:
+        """Counts operations of a closed loop that ended in the first `full_ns` of a batch, in which all clients were
+        at work. `ends` counts from the batch's start."""
+        self.full_operations += int((ends <= full_ns).sum())
+
+    def exclude_idle_time(self, clients: int) -> None:
+        """Reduces the elapsed time to what all operations would have taken at the rate that the clients reached while
+        all of them were at work.
+
+        At the end of a batch, clients wait for the last answers of others, so fewer operations are under way than
+        there are clients, and the time belongs to no closed loop of so many. The rate is one that was reached: that
+        of an interval in which each client had an operation under way. It is used if at least half of the operations
+        ended in such intervals. No client is busy for longer than the result.
+        """
+        if 2 * self.full_operations < max(self.operations, 1):
+            return
+        at_full_rate_ns = self.full_ns * self.operations // self.full_operations
+        self.elapsed_ns = min(self.elapsed_ns, max(at_full_rate_ns, -(-self.busy_ns // clients)))
 
     def add_spans(self, ends: Times, spans: Times) -> None:
         """Adds operations that succeeded, in the order of their ends, which count from the start of the phase."""

@@ -13,7 +13,16 @@ from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.fields import Sample
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.stats.estimate import FEWEST_TRIALS
-from dyno.stats.load_limit import CLIENT_PERCENT, CORES_PERCENT, client_percent, cores, cores_percent, cpu_ns
+from dyno.stats.load_limit import (
+    BUSY_PERCENT,
+    CLIENT_PERCENT,
+    CORES_PERCENT,
+    busy_percent,
+    client_percent,
+    cores,
+    cores_percent,
+    cpu_ns,
+)
 from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts, texts
 from dyno.stats.remote import CLOCK_PERCENT, NETWORK_PERCENT, UNEVEN_PERCENT, raised
 from dyno.stats.summary import MOST_FAILED, CellSummary
@@ -33,6 +42,7 @@ for memory."""
 
 _LIMITS = {
     "ACHIEVED_PERCENT": ACHIEVED * 100,
+    "BUSY_PERCENT": BUSY_PERCENT,
     "CLOCK_PERCENT": CLOCK_PERCENT,
     "NETWORK_PERCENT": NETWORK_PERCENT,
     "UNEVEN_PERCENT": UNEVEN_PERCENT,
@@ -64,7 +74,8 @@ def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) ->
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Returns all doubts about a row's number."""
     judges = (
-        *(_trials, _time, _pauses, _open, _maintenance, _stall, _temperature, _bottleneck, _wake_ups, _failures),
+        *(_trials, _time, _pauses, _idle, _open, _maintenance, _stall, _temperature, _bottleneck, _wake_ups),
+        _failures,
         *(_device, _circumstances, _answers, _machines),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
@@ -130,6 +141,16 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
         served = (still.operations - still.errors) / seconds
         short = f"stood {percent:.0f} %"
         yield _doubt("pauses", short, "pauses of schedule", percent=percent, offered=offered, served=served)
+
+
+def _idle(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Yields a doubt about clients of a closed loop that did not always have an operation under way. The worst trial
+    counts."""
+    shares = [(share, sample) for sample in row.samples if (share := busy_percent(sample)) is not None]
+    percent, worst = min(shares, key=lambda pair: pair[0], default=(100.0, None))
+    if worst is not None and percent < BUSY_PERCENT:
+        busy = {"busy": worst.clients * percent / 100, "clients": worst.clients}
+        yield _doubt("idle", f"idle {100 - percent:.0f} %", None, percent=percent, **busy)
 
 
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:

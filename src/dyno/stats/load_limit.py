@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from dyno.contracts.histogram import counted
+from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.fields import Sample
 
+BUSY_PERCENT = 97.0
 CLIENT_PERCENT = 80.0
 CORES_PERCENT = 90.0
 
@@ -64,6 +67,22 @@ def cores_percent(sample: Sample, available: float | None) -> float | None:
         return None
     clients = 0 if sample.machines else cpu_ns(sample.client)
     return (clients + cpu_ns(sample.server)) / available / max(sample.elapsed_ns, 1) * 100
+
+
+def busy_percent(sample: Sample) -> float | None:
+    """Returns the throughput times the mean latency, as a percentage of the clients: by Little's law, the share of
+    the time in which they had an operation under way. None for one client, an open loop, work that was not timed by
+    the operation, and an engine without a server, whose clients are busy with their own work in between."""
+    timed = sample.load is not None and sample.histogram is not None and not sample.bulk
+    if not timed or sample.clients == 1 or sample.response is not None or sample.elapsed_ns <= 0:
+        return None
+    times = counted([sample.histogram])
+    succeeded = sum(count for _, count in times)
+    # Failed operations have no latency. They are taken to be as long as the others.
+    latencies_ns = sum(value * count for value, count in times) * sample.operations / succeeded
+    clients_ns = sample.elapsed_ns * sample.clients
+    # Clients of a library may also wait for the transactions around their operations.
+    return max(latencies_ns, sample.busy_ns if sample.load == LIBRARY_LOAD else 0) / clients_ns * 100
 
 
 def load_limit(samples: Sequence[Sample], facts: Mapping[str, Any]) -> LoadLimit | None:
