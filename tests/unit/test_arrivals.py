@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dyno.contracts.pace import ARRIVALS, POISSON, UNIFORM
-from dyno.measure.schedule import Arrivals
+from dyno.measure.arrivals import Arrivals
 
 SECOND = 10**9
 MANY = 1_000_000

@@ -26,8 +26,8 @@ from clockwork import both_loops, the_loop
 from dyno.contracts.model import Phase, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Operations
-from dyno.host.usage import NOTHING
-from dyno.measure.clients import ClientDied, run_phase, without_pauses
+from dyno.host.usage import NOTHING, without_pauses
+from dyno.measure.clients import ClientDied, run_phase
 
 pytestmark = pytest.mark.usefixtures("processes")
 

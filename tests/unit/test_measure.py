@@ -21,8 +21,9 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, POISSON, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.host.usage import Usage
+from dyno.measure.arrivals import Arrivals
 from dyno.measure.driver import measure
-from dyno.measure.schedule import Arrivals, ClientPosition, SingleClient
+from dyno.measure.schedule import ClientPosition, SingleClient
 from dyno.measure.tally import Tally
 
 FOREVER = 10**15

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dyno.contracts.histogram import DIGITS, HIGHEST, Recorder
-from dyno.measure.tally import MOST_POINTS, SECOND_NS, Series
+from dyno.measure.series import MOST_POINTS, SECOND_NS, Series
 
 Times = NDArray[np.int64]
 PRECISION = 10.0**-DIGITS

@@ -10,7 +10,7 @@ import resource
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from threading import get_native_id
 from time import process_time_ns, thread_time_ns
@@ -264,3 +264,14 @@ def _counted(whose: int, *io: int | None) -> Usage:
 def _ns(seconds: float) -> int:
     """Converts seconds to ns, rounded to the kernel's whole µs. Further digits are rounding errors of the float."""
     return round(seconds * 1e6) * 1000
+
+
+def without_pauses(used: Usage, paused: tuple[int, int]) -> Usage:
+    """Subtracts the user and system CPU time of pauses. The sum of both is exact, but the split is not: the kernel
+    splits a thread's time and a process's time by different samples."""
+    if used.user_ns is None or used.system_ns is None:
+        return used
+    user, system = used.user_ns - paused[0], used.system_ns - paused[1]
+    # If one part comes out negative, the other is too large by the same amount: the two errors cancel.
+    user, system = max(user + min(system, 0), 0), max(system + min(user, 0), 0)
+    return replace(used, user_ns=user, system_ns=system)

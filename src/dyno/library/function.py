@@ -16,8 +16,7 @@ from dyno.contracts.model import UsageError, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure
 from dyno.fields import COUNTED, Sample
-from dyno.host.usage import Usage, own
-from dyno.measure.clients import without_pauses
+from dyno.host.usage import Usage, own, without_pauses
 from dyno.measure.driver import measure
 from dyno.measure.loop import pick
 from dyno.measure.tally import Tally

@@ -25,6 +25,7 @@ from dyno.host.usage import (
     peaks_since_reset,
     reset_peaks,
     with_descendants,
+    without_pauses,
 )
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
@@ -258,17 +259,6 @@ class _UsageMeter:
         whole.usage = used
         whole.peak_bytes = peaks_since_reset(self._process) if self._peak_reset else None
         return whole
-
-
-def without_pauses(used: Usage, paused: tuple[int, int]) -> Usage:
-    """Subtracts the user and system CPU time of pauses. The sum of both is exact, but the split is not: the kernel
-    splits a thread's time and a process's time by different samples."""
-    if used.user_ns is None or used.system_ns is None:
-        return used
-    user, system = used.user_ns - paused[0], used.system_ns - paused[1]
-    # If one part comes out negative, the other is too large by the same amount: the two errors cancel.
-    user, system = max(user + min(system, 0), 0), max(system + min(user, 0), 0)
-    return replace(used, user_ns=user, system_ns=system)
 
 
 def _threads(task: Task, ready: Callable[[], object]) -> Tally:

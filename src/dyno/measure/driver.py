@@ -7,15 +7,15 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from time import monotonic_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure, Operations, Work
 from dyno.measure import pipelined
+from dyno.measure.arrivals import Arrivals
 from dyno.measure.loop import InputFeed, Loop, bulk, pick, uncollected
 from dyno.measure.schedule import (
     CACHED,
@@ -24,12 +24,12 @@ from dyno.measure.schedule import (
     ONE,
     READY,
     STOP,
-    Arrivals,
     BatchScheduler,
     BatchTime,
     ClientPosition,
     MemoryLimit,
     PauseMeter,
+    RunBatch,
     SingleClient,
     SoloClient,
 )
@@ -65,17 +65,6 @@ def measure(
     """
     with uncollected():
         return (make or Client)(rounds, pace, position, scheduler, writes, watch, announce).measure(ready, hot)
-
-
-class RunBatch(NamedTuple):
-    """A batch that was run. Moments are on the client's own clock."""
-
-    idle: int
-    """When the client had nothing left to do. With several connections: when the first of them had."""
-    over: int
-    operations: int
-    record: Callable[[BatchTime], None]
-    """Records and checks the batch, given its durations for all clients together."""
 
 
 class Client:
@@ -263,11 +252,7 @@ class Client:
 
     def _empty_batch(self, start: int) -> RunBatch:
         """Returns the batch of a client that has nothing left to do while others have."""
-
-        def record(time: BatchTime) -> None:
-            self._tally.count(time.elapsed_ns, 0, ())
-
-        return RunBatch(start, start, 0, record)
+        return RunBatch(start, start, 0, lambda time: self._tally.count(time.elapsed_ns, 0, ()))
 
     def _run_batch(self, start: int) -> RunBatch:
         limit, queue = start + min(self._left_ns(), FOREVER_NS), self._queue
@@ -350,16 +335,7 @@ class Client:
     def _check(self, slice_: Slice) -> None:
         work, answers = slice_.work, slice_.answers
         self._tally.check(work.check, answers)
-        if work.sizes is not None or work.parts is not None:
-            good, tally = [answer for answer in answers if type(answer) is not Failure], self._tally
-            if callable(work.sizes):
-                tally.bytes = (tally.bytes or 0) + (sum(work.sizes(good)) if good else 0)
-            elif work.sizes is not None:
-                sizes = zip(work.sizes, answers, strict=False)
-                moved = sum(size for size, answer in sizes if type(answer) is not Failure)
-                tally.bytes = (tally.bytes or 0) + moved
-            for part, spans in (work.parts(good) if work.parts is not None and good else {}).items():
-                tally.by_part.setdefault(part, Recorder()).add(spans)
+        self._tally.add_details(work, answers)
 
     def _run_bulk(self, work: Any, start: int, left_ns: int) -> RunBatch:
         """Makes the one call."""

@@ -17,11 +17,12 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import NativeCall, Request
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure, Operations, Work
-from dyno.measure.driver import OPEN_MOST, Client, RunBatch
+from dyno.measure.arrivals import Arrivals
+from dyno.measure.driver import OPEN_MOST, Client
 from dyno.measure.loop import Stamps, Times
 from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
-from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, Arrivals, BatchTime, MemoryLimit
+from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, BatchTime, MemoryLimit, RunBatch
 from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
 from dyno.measure.tally import checked, succeeded
 

@@ -1,4 +1,4 @@
-"""Schedules the operations of open loops and the batches of all clients, and measures the pauses between batches.
+"""Schedules the batches of all clients, and measures the pauses between batches.
 
 All clients start a batch together, and the clock runs for all clients or for none: inputs are built and answers are
 checked between two batches, while all clients stand still. So no client profits from cores that another leaves idle,
@@ -18,11 +18,9 @@ from time import monotonic_ns, process_time_ns, sleep
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dyno.contracts.pace import POISSON
 from dyno.host.usage import of_thread_ns, waits_of_thread
-from dyno.measure.loop import Times, monotonic_ahead_ns
+from dyno.measure.loop import monotonic_ahead_ns
 from dyno.measure.tally import Tally
 
 LEAD_NS = 200_000
@@ -59,51 +57,7 @@ LOADED_BYTES = 64 << 20
 """Limit of the memory growth while the inputs of a batch are built. Large inputs make the batch shorter."""
 CHECK_NS = 20_000_000
 """Time between two checks of the memory."""
-ARRIVALS_AHEAD = 1_000
 _PAGE, _STATM = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm")
-
-
-class Arrivals:
-    """The times at which a client's operations of an open loop are due, in ns from the start of its phase. They never
-    end.
-
-    `rate` is that of all clients together, in operations per second. Client c of n gets every nth time of one common
-    process: an even grid (uniform), or exponential gaps (Poisson). So all clients have equally much to do and end at
-    about the same time. If each client had its own process, the slowest would end the phase.
-    """
-
-    def __init__(self, rate: float, kind: str, client: int, clients: int, seed: int) -> None:
-        self._client, self._clients = client, clients
-        self._gap_ns = 1 / rate * 1e9
-        # Each client draws the times of all clients, so that clients need not communicate.
-        self._rng = np.random.default_rng([seed, 4]) if kind == POISSON else None
-        self._taken = 0
-        self.last_ns = 0
-        """The last time that `take` returned."""
-        self._last_ns = 0.0
-
-    def take(self, count: int) -> Times:
-        """Returns the next `count` times."""
-        due: NDArray[Any]
-        if self._rng is not None:
-            every = self._last_ns + np.cumsum(self._rng.exponential(self._gap_ns, count * self._clients))
-            self._last_ns = float(every[-1]) if count else self._last_ns
-            due = every[self._client :: self._clients]
-        else:
-            # Computed by multiplication rather than by adding up, so that no rounding error grows.
-            due = (np.arange(self._taken, self._taken + count) * self._clients + self._client + 1) * self._gap_ns
-        self._taken += count
-        rounded: Times = np.rint(due).astype(np.int64)
-        self.last_ns = int(rounded[-1]) if count else self.last_ns
-        return rounded
-
-    def until(self, moment_ns: int) -> int:
-        """Takes all times up to `moment_ns` and returns their number."""
-        count = 0
-        while self.last_ns <= moment_ns:
-            count += int((self.take(ARRIVALS_AHEAD) <= moment_ns).sum())
-        return count
-
 
 # -- batches ------------------------------------------------------------------------------------------------------
 
@@ -115,6 +69,17 @@ class BatchTime(NamedTuple):
     """Up to the last client's last answer."""
     full_ns: int
     """Up to the moment when the first client had nothing left to do. 0 if a client had nothing to do at all."""
+
+
+class RunBatch(NamedTuple):
+    """A batch that a client has run. Moments are on the client's own clock."""
+
+    idle: int
+    """When the client had nothing left to do. With several connections: when the first of them had."""
+    over: int
+    operations: int
+    record: Callable[[BatchTime], None]
+    """Records and checks the batch, given its durations for all clients together."""
 
 
 class SoloClient:

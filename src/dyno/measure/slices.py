@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from dyno.contracts.suite import Bulk, Failure, Operations, Reported, Work
+from dyno.measure.arrivals import Arrivals
 from dyno.measure.loop import Loop, Resolvable, Times, resolved
-from dyno.measure.schedule import Arrivals
 
 Rounds = Callable[[int], Iterator[Work]]
 """Builds the slices of a round, given the round's number."""
