@@ -333,6 +333,43 @@ def test_own_sql_reads_the_tables_of_a_clickhouse_server(clickhouse: Own, shell:
     assert not [name for (name,) in clickhouse.execute("SHOW DATABASES") if name.startswith("dyno")]
 
 
+NATIVE_PLAN = """
+suite = "sql"
+samples = 1
+[sql]
+data = "there"
+[sql.transactions.divide]
+script = "SELECT CASE WHEN :k = 2 THEN (SELECT id FROM goods) ELSE price END FROM goods WHERE id = :k"
+[sql.transactions.both]
+script = "BEGIN; SELECT price FROM goods WHERE id = :k; SELECT count(*) FROM goods; COMMIT"
+[sql.transactions.pair]
+script = "SELECT price FROM goods WHERE id = :k; SELECT count(*) FROM goods"
+"""
+"""`divide` fails for one of three values, since its subquery has three rows."""
+
+
+@pytest.mark.parametrize("load", ["library", "native"])
+def test_own_tables_are_read_in_read_only_transactions(own: Own, load: str, shell: Shell) -> None:
+    own.execute("CREATE TABLE goods (id int PRIMARY KEY, price int)")
+    own.execute("INSERT INTO goods VALUES (1, 10), (2, 20), (3, 30)")
+    shell.given = {"OWN": own.url}
+    (shell.home / "own.toml").write_text(NATIVE_PLAN)
+    try:
+        ended = shell.dyno(
+            "run", "own.toml", "-e", f"{own.engine}:url=env:OWN", "-p", "k=uniform:1..3", "-p", "operations=300",
+            "--load", load, "--budget", 5, "-o", shell.file,
+        )  # fmt: skip
+        assert ended.status == 1, ended.out + ended.err
+        samples = {each["phase"]: each for trial in shell.attempts(own.engine) for each in trial["samples"]}
+        for phase, sample in samples.items():
+            assert sample["load"] == load and sample["void"] is None and sample["operations"] == 300, sample
+            assert 50 < sample["errors"] < 150 if phase == "divide" else sample["errors"] == 0, sample
+        assert set(samples) == {"divide", "both", "pair"}
+        assert ended.err.count("may write") == 1 and "dyno_reader" in ended.err
+    finally:
+        own.execute("DROP TABLE goods")
+
+
 def test_own_sql_reads_the_tables_that_are_there_and_writes_only_where_it_may(own: Own, shell: Shell) -> None:
     own.execute("CREATE TABLE goods (id int PRIMARY KEY, price int)")
     own.execute("INSERT INTO goods VALUES (1, 10), (2, 20), (3, 30)")

@@ -18,7 +18,7 @@ from dyno.cli.console import output, print_note
 from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
 from dyno.cli.progress import observer
 from dyno.cli.show import PRICES
-from dyno.contracts.model import Refused, UsageError
+from dyno.contracts.model import MAY_WRITE, Refused, UsageError
 from dyno.contracts.option_kinds import PARAMS, SIZE, SWITCH, WHOLE
 from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
@@ -321,6 +321,14 @@ def carry_out(
             print_note(f"the run stopped: {trouble(error)}; {completed}")
             raise click.exceptions.Exit(FAILED) from None
         raise UsageError(f"{trouble(error)}; nothing was measured") from None
+    risky = [
+        f"{run.cells[attempt.cell].engine} {caveat.text}"
+        for attempt in run.attempts
+        for caveat in attempt.caveats
+        if caveat.code == MAY_WRITE
+    ]
+    for line in dict.fromkeys(risky):
+        print_note(line)
     if run_plan.until is not None and run.ending == "time":
         print(f"The time was up: {widest(run, run_plan.until) or 'all intervals are narrow'}", file=sys.stderr)
     if kept:

@@ -70,6 +70,8 @@ class Caveat:
     text: str
 
 
+MAY_WRITE = "may-write"
+"""Code of the caveat of a row that only reads a user's tables, by a login that may do more. `dyno run` prints it."""
 STAND_IN_PREFIX = "not-"
 """Prefix of the caveat `not-ENGINE`, for a row whose server is not the product that the engine's name promises."""
 

@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from dyno.contracts.model import Refused
 from dyno.engines.clickhouse import Click
-from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_there
+from dyno.suites.sql.port import DEFAULT, READER, Protection, Rights, Session, check_isolation, check_there
 from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.times import without_zone
 
@@ -18,6 +19,9 @@ VALUES = re.compile(r"\s*INSERT\b(?!.*\bSELECT\b)", re.I | re.S)
 """Matches an insertion for which the driver would wait for rows from its caller, for ever."""
 TEXT = re.compile(r"\bString\b")
 """Matches the type of a column of texts."""
+READING = ("SELECT", "SHOW", "dictGet", "USAGE")
+"""Beginnings of the rights that change nothing."""
+COLUMNS = re.compile(r"\([^)]*\)")
 ZONED = re.compile(r"DateTime.*'")
 """Matches a column's type that has a time zone."""
 
@@ -65,10 +69,33 @@ def without_trace(execute: Callable[..., Any]) -> Callable[..., Any]:
     return executed
 
 
+def read_rights(execute: Callable[[str], Any], database: str) -> Rights:
+    """Returns the rights of a login whose profile lets it write."""
+    from clickhouse_driver.errors import ServerException
+
+    remedy = (
+        f"CREATE USER {READER} IDENTIFIED BY 'choose one'",
+        f"GRANT SELECT ON {database}.* TO {READER}",
+        f"ALTER USER {READER} SETTINGS readonly = 2",
+    )
+    try:
+        lines = [line for (line,) in execute("SHOW GRANTS")]
+    except ServerException:
+        # Users by SQL came with version 20.4.
+        return Rights("its profile lacks readonly", ("readonly = 2 in its profile in users.xml",))
+    for line in lines:
+        rights, _, place = COLUMNS.sub("", line).removeprefix("GRANT ").partition(" ON ")
+        if others := [right for right in rights.split(", ") if not right.startswith(READING)]:
+            return Rights(f"{others[0]} on {place.partition(' ')[0]}" if place else f"role {others[0]}", remedy)
+    return Rights()
+
+
 class Sql:
     def __init__(self, engine: Click, session: Session = DEFAULT) -> None:
         check_isolation(session.isolation)
-        settings = {"readonly": 2} if session.read_only else {}
+        # A login that only reads may not change this setting.
+        ((profile,),) = engine.client.execute("SELECT value FROM system.settings WHERE name = 'readonly'")
+        settings = {"readonly": 2} if session.read_only and profile == "0" else {}
         database = engine.name
         if session.there:
             database = "" if engine.server.own else engine.server.address.path.strip("/")
@@ -81,6 +108,8 @@ class Sql:
         if zone not in UTC:
             self._client.close()
             raise Refused(f"the server's time zone is {zone}, in which it reads and writes times: set it to UTC")
+        rights = Rights if profile != "0" else partial(read_rights, engine.client.execute, database)
+        self.protection = Protection(rights=rights, pasted=True)
 
     def define(self, script: str) -> None:
         for statement in statements(script, escaping=True):

@@ -1,5 +1,6 @@
 """DuckDB through the port `sql`. Its transactions see a snapshot, which is the isolation `repeatable-read`."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -10,6 +11,7 @@ from dyno.contracts.model import Refused
 from dyno.engines.duckdb import DuckDB
 from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
 from dyno.suites.sql.splitter import quoted
+from dyno.suites.sql.statements import read_statement
 from dyno.suites.sql.times import without_zone
 
 ROWS = "loaded_rows"
@@ -18,6 +20,9 @@ COUNTS = ("Count", "Success")
 """Names of the column that a statement without rows has instead."""
 ZONED = "TIMESTAMP WITH TIME ZONE"
 READS = ("SELECT", "TRANSACTION")
+EFFECTS = re.compile(r"\b(nextval|(?:force_)?checkpoint|write_log)\s*\(", re.I)
+"""Functions with which a SELECT changes something."""
+EXPLAIN = re.compile(r"\s*EXPLAIN(?:\s+ANALYZE|\s*\([^)]*\))*\s*(.*)", re.I | re.S)
 
 
 class Sql:
@@ -51,9 +56,21 @@ class Sql:
         parsed = self._cursor.extract_statements(script)
         # A connection can't be read-only while others of this process write.
         for statement in parsed if self._read_only else ():
-            if statement.type.name not in READS:
-                raise Refused(f"a session that only reads executes no {statement.type.name}")
+            self._check_reading(statement)
         return parsed
+
+    def _check_reading(self, statement: Any) -> None:
+        """Raises Refused for a statement that may change the store, or write other files."""
+        kind = statement.type.name
+        if kind == "EXPLAIN" and (explained := EXPLAIN.fullmatch(statement.query)):
+            # EXPLAIN ANALYZE executes the statement.
+            for each in self._cursor.extract_statements(explained.group(1)):
+                self._check_reading(each)
+        elif call := EFFECTS.search(statement.query):
+            raise Refused(f"a session that only reads does not call {call.group(1)}")
+        elif kind not in READS or (kind == "SELECT" and read_statement(statement.query, 0, str)[0].writes()):
+            # DuckDB's SELECT may begin with a DELETE in WITH.
+            raise Refused(f"a session that only reads executes no {kind}")
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
         cursor, (parsed,) = self._cursor, self._parsed("?".join(pieces))

@@ -4,6 +4,7 @@ and counts are those of the rows that match.
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +12,18 @@ from dyno.contracts.cleanup import transaction
 from dyno.contracts.native_load import Exchange
 from dyno.engines.mysql.client import CHARSET, MATCHED_ROWS, Native, load
 from dyno.engines.mysql.engines import InnoDB
+from dyno.engines.mysql.rights import read_rights
 from dyno.suites.sql.native import NativeStatement
-from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Session, check_isolation, check_there
+from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Protection, Session, check_isolation, check_there
 from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.tabbed import blocks
 
 ABORTED = (1020, 1205, 1213)
 """Numbers of the errors for a record that has changed, a lock that is not released, and a deadlock."""
 
+BEGIN = "START TRANSACTION READ ONLY"
+"""Ends the open transaction too. Nothing that one has done which only reads could stay."""
+COM_QUERY = 3
 SENT = (str, bytes, int, bool, type(None))
 """Types of parameters that native load encodes."""
 BINARY = 63
@@ -36,7 +41,9 @@ class Sql:
         check_isolation(session.isolation, ISOLATIONS)
         if session.there:
             check_there(session, engine.server, str(engine.server.address.get("database") or ""))
-        self._connection: Any = engine.connect(loading=True, flags=MATCHED_ROWS, there=session.there)
+        # A server may ask the client for any file if it may load files.
+        loading = not (session.there and session.read_only)
+        self._connection: Any = engine.connect(loading, MATCHED_ROWS, session.there)
         self._database, self._execute = engine.name, self._connection.execute
         self._execute("SET time_zone = '+00:00'")
         self._execute(f"SET div_precision_increment = {DIGITS}")
@@ -45,6 +52,12 @@ class Sql:
             self._execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
         if session.read_only:
             self._execute("SET SESSION TRANSACTION READ ONLY")
+        self.protection = Protection(
+            begin=lambda: self._execute(BEGIN),
+            request=struct.pack("<IB", len(BEGIN) + 1, COM_QUERY) + BEGIN.encode(),
+            rights=partial(read_rights, self._execute),
+            pasted=True,
+        )
 
     def define(self, script: str) -> None:
         self._execute(f"ALTER DATABASE {self._database} CHARACTER SET {CHARSET}")

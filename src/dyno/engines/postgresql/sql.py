@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from dyno.contracts.cleanup import undo_on_error
@@ -11,9 +13,10 @@ from dyno.contracts.model import Refused
 from dyno.contracts.native import loaded
 from dyno.contracts.native_load import NATIVE_CLIENT, Exchange
 from dyno.engines.postgresql import Postgres
+from dyno.engines.postgresql.rights import find_volatile, read_rights
 from dyno.engines.postgresql.tables import checked
 from dyno.suites.sql.native import NativeStatement
-from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Session, check_isolation, check_there
+from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Protection, Session, check_isolation, check_there
 from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.tabbed import blocks
 
@@ -23,6 +26,7 @@ INT2, INT4 = 21, 23
 """Numbers of the types smallint and integer."""
 TEXTS = (25, 1042, 1043)
 """Numbers of the types text, character and varchar."""
+BEGIN = b"ROLLBACK; BEGIN READ ONLY"
 PREPARED = 1_000
 """Maximum number of prepared statements of a connection."""
 
@@ -68,12 +72,23 @@ class Sql:
                 check_there(session, engine.server, connection.info.dbname)
         if client == NATIVE_CLIENT:
             with undo_on_error(connection.close):
-                self._native = Statements(connection)
+                self._native = Statements(connection, self._begin if session.read_only else None)
         connection.execute("SET TimeZone TO 'UTC'")
         if session.isolation:
             connection.execute(f"SET default_transaction_isolation TO '{session.isolation.replace('-', ' ')}'")
         if session.read_only:
             connection.execute("SET default_transaction_read_only TO on")
+        self.protection = Protection(
+            begin=self._begin,
+            request=b"Q" + struct.pack("!i", len(BEGIN) + 5) + BEGIN + b"\0",
+            effects=partial(find_volatile, connection),
+            rights=partial(read_rights, connection),
+        )
+
+    def _begin(self) -> None:
+        """See `Protection.begin`. psycopg would forget its prepared statements after a ROLLBACK."""
+        pgconn = self._connection.pgconn
+        checked(pgconn.exec_(BEGIN), pgconn)
 
     def define(self, script: str) -> None:
         # Statements that are sent together are one transaction, in which VACUUM is not allowed.
@@ -121,12 +136,14 @@ class Sql:
 class Statements:
     """Prepares statements for native load. psycopg converts parameters and results, both as text."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, begin: Callable[[], object] | None = None) -> None:
+        """`begin`: begins a new transaction, since an error has perhaps ended the one in which to prepare."""
         from psycopg.adapt import Transformer
 
         pgconn = connection.pgconn
         self.exchange = Exchange("postgresql", pgconn.socket, bool(pgconn.ssl_in_use))
         self._pgconn, self._transformer, self._encode = pgconn, Transformer(connection), loaded().postgresql
+        self._begin = begin
         self._prepared = dict[tuple[str, tuple[int, ...]], tuple[bytes, list[tuple[str, Any]]]]()
 
     def statement(self, pieces: Sequence[str], named: bool) -> NativeStatement:
@@ -162,6 +179,8 @@ class Statements:
         """Returns the name of the prepared statement, and its columns' names and converters."""
         key = (text, types)
         if key not in self._prepared:
+            if self._begin is not None:
+                self._begin()
             name = b"dyno_sql%d" % len(self._prepared)
             checked(self._pgconn.prepare(name, text.encode(), types), self._pgconn)
             described = checked(self._pgconn.describe_prepared(name), self._pgconn)

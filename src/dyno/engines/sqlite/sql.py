@@ -17,12 +17,30 @@ for kind in (date, datetime, UUID):
     sqlite3.register_adapter(kind, str)
 
 
+READING = (
+    *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE),
+    sqlite3.SQLITE_TRANSACTION,
+)
+REACHING = ("load_extension", "writefile", "edit", "fts3_tokenizer")
+"""Functions that reach files and programs, where SQLite has them."""
+
+
+def authorize_reading(action: int, first: str | None, second: str | None, *others: str | None) -> int:
+    """Tells SQLite which parts of a statement are allowed in a session that only reads. PRAGMA, ATTACH and VACUUM are
+    not."""
+    if action not in READING or (action == sqlite3.SQLITE_FUNCTION and second in REACHING):
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
 class Sql:
     def __init__(self, engine: SQLite, session: Session = DEFAULT) -> None:
         check_not_there(session)
         check_isolation(session.isolation, ("serializable",))
         self._connection = engine.connect()
         self._connection.execute(f"PRAGMA query_only={int(session.read_only)}")
+        if session.read_only:
+            self._connection.set_authorizer(authorize_reading)
 
     def define(self, script: str) -> None:
         self._connection.executescript(script)

@@ -15,6 +15,7 @@ from dyno.contracts.safe_read import MIB, text
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import format_value, literal, unknown
 from dyno.contracts.value_types import MOST, MOST_TEXT
+from dyno.suites.sql.guard import REMEDY, find_effect
 from dyno.suites.sql.port import ISOLATIONS, Session
 from dyno.suites.sql.script import OF_OPERATION, Script, parse
 from dyno.suites.sql.tables import Table, read_tables
@@ -228,11 +229,13 @@ def _check_there(data: Mapping[str, Any], transactions: Iterable[Transaction]) -
         return
     if both := [key for key in ("schema", "after", "tables") if key in data]:
         raise UsageError(f'sql.data = "{THERE}" and sql.{both[0]} exclude each other')
-    if not data.get("change"):
-        for each in transactions:
-            if each.writes:
-                remedy = "name your database that it may change, as --change DATABASE"
-                raise UsageError(f"sql.transactions.{each.name} writes: {remedy}")
+    if data.get("change"):
+        return
+    for each in transactions:
+        for script in each.scripts.values():
+            for statement in script.statements:
+                if effect := find_effect(" ? ".join(statement.pieces)):
+                    raise UsageError(f"{script.where}, line {statement.line}: {effect}: {REMEDY}")
 
 
 def _transaction(name: str, data: Any) -> Transaction:

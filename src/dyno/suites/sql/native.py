@@ -1,7 +1,8 @@
 """Native load for the suite `sql`: scripts whose statements and parameters are all known before an operation begins.
 
 The statements of an operation are sent one after the other, each when the response to the one before has arrived.
-After an error the others are not sent, and ROLLBACK is.
+After an error the others are not sent, and ROLLBACK is. In a session on the user's own tables in which nothing may be
+changed, each transaction is one of Dyno's own: the request that begins it goes with the first statement's.
 """
 
 from __future__ import annotations
@@ -42,31 +43,62 @@ def natively(script: Script) -> bool:
     return not any(word in LASTING for word in keywords)
 
 
+class Step(NamedTuple):
+    """A statement of a script."""
+
+    statement: NativeStatement | None
+    """None: a new transaction in place of the script's own BEGIN or COMMIT, in a session that only reads."""
+    places: Sequence[int] = ()
+    """Positions of its parameters among the script's inputs."""
+    answered: bool = True
+    """Whether its answer is one of the operation's."""
+    begin: bytes = b""
+    """The request that begins a new transaction, which is sent together with the statement's own."""
+
+    def request(self, inputs: tuple[Any, ...]) -> tuple[bytes, int]:
+        """Returns the request, and its number of responses."""
+        if self.statement is None:
+            return self.begin, 1
+        request = self.statement.request([inputs[at] for at in self.places])
+        return self.begin + request, self.responses
+
+    @property
+    def responses(self) -> int:
+        return 1 + bool(self.begin and self.statement)
+
+    def answer(self, response: Any) -> Any:
+        return 0 if self.statement is None else self.statement.answer(response)
+
+
 class NativeTransaction:
     """A script as an operation of native load. `port` is that of one client, `named` as in `operations.compiled`."""
 
     def __init__(self, script: Script, port: Any, named: bool) -> None:
-        self._steps = [
-            (
-                port.native_statement(step.pieces, named),
-                [script.inputs.index(name) for name in step.names],
-                step.keyword not in CONTROL,
-            )
-            for step in script.statements
-        ]
+        begin: bytes = getattr(port, "begin_request", b"")
+        self._steps = list[Step]()
+        within = False
+        for step in script.statements:
+            if begin and step.keyword in (*BEGINS, *ENDS):
+                within = step.keyword in BEGINS
+                self._steps.append(Step(None, answered=False, begin=begin))
+                continue
+            statement = port.native_statement(step.pieces, named)
+            places = [script.inputs.index(name) for name in step.names]
+            self._steps.append(Step(statement, places, step.keyword not in CONTROL, b"" if within else begin))
+        self._responses = sum(step.responses for step in self._steps)
         self._aborts: Sequence[str] = port.aborts
 
     def request(self, inputs: tuple[Any, ...]) -> Request:
-        requests = [statement.request([inputs[at] for at in places]) for statement, places, _ in self._steps]
-        return requests[0] if len(requests) == 1 else tuple((request, 1) for request in requests)
+        requests = tuple(step.request(inputs) for step in self._steps)
+        return requests[0][0] if self._responses == 1 else requests
 
     def answer(self, inputs: tuple[Any, ...], response: Any) -> Any:
-        responses = [response] if len(self._steps) == 1 else response
-        answers = [
-            statement.answer(one)
-            for (statement, _, answered), one in zip(self._steps, responses, strict=True)
-            if answered or len(self._steps) == 1
-        ]
+        responses = [response] if self._responses == 1 else response
+        answers, at = [], 0
+        for step in self._steps:
+            at += step.responses
+            if step.answered or len(self._steps) == 1:
+                answers.append(step.answer(responses[at - 1]))
         return answers[0] if len(answers) == 1 else tuple(answers)
 
     def failed(self, inputs: tuple[Any, ...], failure: Failure) -> Failure:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from dyno.contracts.model import Caveat, Refused
+from dyno.contracts.model import MAY_WRITE, Caveat, Refused
 
 ISOLATIONS = ("read-uncommitted", "read-committed", "repeatable-read", "serializable")
 ESCAPED = Caveat("escaped", "its client library writes parameters into the statement's text, escaped")
@@ -29,6 +29,39 @@ class Session(NamedTuple):
 
 
 DEFAULT = Session()
+READER = "dyno_reader"
+"""Name of the login in the statements that create one which only reads."""
+
+
+class Rights(NamedTuple):
+    """What a login may do to the user's own server."""
+
+    may: str = ""
+    """A right to change something; '' if the login has none."""
+    remedy: Sequence[str] = ()
+    """The statements that create a login without such rights."""
+
+
+def may_write(rights: Rights) -> Caveat:
+    """Returns the caveat of a row that only reads, by a login that may do more."""
+    return Caveat(
+        MAY_WRITE, f"has a login that may write ({rights.may}). One that may not: {'; '.join(rights.remedy)}"
+    )
+
+
+class Protection(NamedTuple):
+    """What an engine adds to a session that only reads. An engine may leave it out: then the database's own setting
+    of the session is all there is."""
+
+    begin: Callable[[], object] | None = None
+    """Rolls the open transaction back, if there is one, and begins another that only reads. It works after errors."""
+    request: bytes = b""
+    """The same as a request of native load, with one response."""
+    effects: Callable[[str], Sequence[str]] = lambda text: ()
+    """Returns the functions in a statement's text that may change something by what the server knows of them."""
+    rights: Callable[[], Rights] = Rights
+    pasted: bool = False
+    """Whether the client library writes values into the text."""
 
 
 def check_there(session: Session, server: Any, database: str) -> None:

@@ -22,7 +22,8 @@ from dyno.suites.sql.book import Book, Record
 from dyno.suites.sql.definition import ANY, COUNT, NONE, TOLERANCE, Definition, Transaction
 from dyno.suites.sql.native import NativeMix, NativeTransaction, natively
 from dyno.suites.sql.operations import CONTROL, QUERY, Aborted, Kinds, compiled
-from dyno.suites.sql.port import DEFAULT, Session, Sql
+from dyno.suites.sql.port import DEFAULT, Rights, Session, Sql, may_write
+from dyno.suites.sql.reading import ReadingPort
 from dyno.suites.sql.script import BATCH
 from dyno.suites.sql.tables import blocks
 
@@ -47,18 +48,23 @@ class SqlWorkload(OnStore):
         super().__init__(job)
         self._definition = definition
         self._dirty = False
+        self._reading = False
+        """Whether clients open an embedded store for reading, so that statements reach no other files either."""
         self._before: dict[str, Any] = {}
         """Answers of the checks' queries before the phase."""
         self._found: dict[str, Sequence[Any]] = {}
         """Values of the variables that are to be chosen from a query's rows."""
+        self._rights = Rights()
         self._recordings: dict[tuple[str, int], Recording] = {}
         """By phase and client; in the clients' processes."""
 
     def port_arguments(self) -> tuple[Any, ...]:
-        return (self._definition.session,)
+        session = self._definition.session
+        return (session._replace(read_only=session.read_only or self._reading),)
 
     def port(self, engine: Engine, session: Session = DEFAULT) -> Any:
-        return super().port(engine, session)
+        port = super().port(engine, session)
+        return ReadingPort(port) if session.read_only and session.there else port
 
     def _own(self, texts: Mapping[str, str]) -> str:
         return texts.get(self._job.spec.name, texts.get(ANY, ""))
@@ -75,6 +81,7 @@ class SqlWorkload(OnStore):
     # -- the store ------------------------------------------------------------------------------------------
 
     def prepare(self, phase: Phase) -> None:
+        self._reading = False
         if self._dirty:
             self.close()
         if self._store is None:
@@ -82,8 +89,12 @@ class SqlWorkload(OnStore):
             if not self._definition.there:
                 self.load(self._fill)
                 self.keep_up()
+            elif not self._definition.change:
+                with self.connect() as port:
+                    self._rights = port.protection.rights()
             self._find()
         self._dirty = phase.writes
+        self._reading = not phase.writes and self._job.spec.server is None
         if phase.writes and not self._job.spec.floor:
             with self.connect() as port:
                 self._before = {check.query: _number(port, check.query) for check in self._definition.checks}
@@ -156,6 +167,7 @@ class SqlWorkload(OnStore):
                 arguments=arguments[:left],
                 check=partial(record.check, number, positions, inputs),
                 kinds=names,
+                held=port.transaction() if isinstance(port, ReadingPort) else None,
             )
 
     def _call(self, kinds: Kinds, port: Any) -> Any:
@@ -250,6 +262,8 @@ class SqlWorkload(OnStore):
         return len(self._definition.checks)
 
     def caveats(self) -> Iterable[Caveat]:
+        if self._rights.may:
+            yield may_write(self._rights)
         if not self._definition.isolation:
             yield Caveat("isolation", "runs at its own default isolation of transactions")
         if self._definition.own_texts(self._job.spec.name):
