@@ -110,6 +110,8 @@ ATTACKS: Mapping[str, Sequence[str]] = {
         "SELECT evil()",
         "SELECT evil(), evil()",
         "SELECT touch_other()",
+        "SELECT disarm(); SELECT touch(); SELECT touch_other()",
+        "SELECT disarm(); BEGIN; SELECT touch(); COMMIT",
         "SELECT id FROM goods WHERE evil() > 0",
         "DO touch()",
         "CALL wipe()",

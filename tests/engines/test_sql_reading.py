@@ -55,6 +55,7 @@ SCHEMAS = {
         "CREATE FUNCTION touch_other() RETURNS int BEGIN DELETE FROM other; RETURN 1; END",
         """CREATE FUNCTION evil() RETURNS int BEGIN
             SET SESSION tx_read_only = 0; DELETE FROM goods; DELETE FROM other; RETURN 1; END""",
+        "CREATE FUNCTION disarm() RETURNS int BEGIN SET SESSION tx_read_only = 0; RETURN 1; END",
         "CREATE PROCEDURE wipe() BEGIN DELETE FROM goods; END",
     ),
     "clickhouse": (
