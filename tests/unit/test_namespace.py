@@ -1,5 +1,5 @@
 """Tests the name of a store on a server. It never changes, is unique, and is valid on every server. On a user's own
-server, a name counts as abandoned only if it was made by a dead process of this machine."""
+server, a name counts as abandoned only if it was made by a dead process of this machine, or long ago by another."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def test_no_two_stores_have_the_same_name(tmp_path: Path) -> None:
 def test_every_server_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name is valid as an unquoted schema, database or prefix, even for a process with the highest possible
     id."""
+    monkeypatch.setattr(namespace, "_birth", lambda: 2**32 - 1)
     monkeypatch.setattr(os, "getpid", lambda: 2**22)
     assert re.fullmatch(r"[a-z][a-z0-9_]{1,39}", namespace.of(tmp_path))
 
@@ -73,13 +74,12 @@ def test_a_name_is_abandoned_when_its_process_is_gone(tmp_path: Path) -> None:
         assert namespace.abandoned([name, mine]) == [name]
 
 
-def test_what_is_not_surely_of_a_dead_process_of_this_machine_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_full_form_is_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process, name = another(tmp_path / "other")
     process.communicate()
-    word, machine, pid, drawn = name.split("_")
+    word, machine, pid, birth, drawn = name.split("_")
     for no_name in (
+        "",
         "dyno",
         "dyno_users",
         f"x{name}",
@@ -88,10 +88,52 @@ def test_what_is_not_surely_of_a_dead_process_of_this_machine_is_left(
         f"{name}:key",
         name.upper(),
         "_".join((word, machine, pid)),
-        "_".join((word, machine, "pid", drawn)),
-        "_".join((word, machine[::-1], pid, drawn)),
+        "_".join((word, machine, pid, birth, drawn, drawn)),
+        "_".join((word, machine, "pid", birth, drawn)),
+        "_".join((word, machine, 20 * "9", birth, drawn)),
+        "_".join((word, machine[::-1], pid, birth, drawn)),
     ):
         assert namespace.abandoned([no_name]) == [], no_name
-    assert namespace.abandoned([name]) == [name]
+    # Names of version 0.1.0 have the digest of the host name, and no birth.
+    first = "_".join((word, namespace._digest(namespace.node()), pid, drawn))
+    assert namespace.abandoned([name, first]) == [name, first]
     monkeypatch.setattr(namespace, "node", lambda: "another-machine")
-    assert namespace.abandoned([name]) == []
+    assert namespace.abandoned([name, first]) == []
+
+
+def test_reused_process_id_keeps_no_name(tmp_path: Path) -> None:
+    """Another process has the ID now. In a container, this is the usual case."""
+    word, machine, pid, birth, drawn = namespace.of(tmp_path).split("_")
+    earlier = "_".join((word, machine, pid, f"{int(birth, 16) - 100:08x}", drawn))
+    assert namespace.abandoned([namespace.of(tmp_path), earlier]) == [earlier]
+
+
+def test_store_of_another_machine_is_abandoned_when_old(tmp_path: Path) -> None:
+    word, machine, pid, birth, drawn = namespace.of(tmp_path).split("_")
+
+    def others(age: int) -> str:
+        return "_".join((word, machine[::-1], pid, f"{int(birth, 16) - age:08x}", drawn))
+
+    old = others(namespace.OTHERS_SECONDS + 60)
+    assert namespace.abandoned([others(-60), others(0), others(namespace.OTHERS_SECONDS - 3_600), old]) == [old]
+
+
+@pytest.mark.parametrize("file", ["/etc/machine-id", "/proc/self/ns/pid"])
+def test_clones_and_containers_are_other_machines(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have the host name of this machine, and its process IDs mean nothing here."""
+    own = namespace._machine()
+    exists = Path(file).exists()
+    monkeypatch.setattr(namespace, "Path", lambda path: Path("/nowhere") if path == file else Path(path))
+    assert (namespace._machine() != own) == exists
+
+
+@pytest.mark.parametrize("text", ["", "d", "dyno_01234567_1_012", "public", "%"])
+def test_truncated_file_names_no_store(tmp_path: Path, text: str) -> None:
+    """A kill or a full disk may cut the file short. VictoriaMetrics deleted all of the user's own series for an empty
+    name."""
+    (tmp_path / namespace.FILE).write_text(text)
+    assert namespace.stores(tmp_path) == {}
+    name = namespace.of(tmp_path)
+    assert name.startswith(f"dyno_{namespace._machine()}_{os.getpid()}_")
+    assert namespace.of(tmp_path) == name
+    assert namespace.stores(tmp_path) == {name: tmp_path}

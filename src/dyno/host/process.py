@@ -13,6 +13,8 @@ USERS = "DYNO_USERS_ENVIRONMENT"
 """Name of the variable with the user's values of the variables that Dyno sets."""
 DIRECTORY = "DYNO_USERS_DIRECTORY"
 """Name of the variable with the current directory of the run's process."""
+BIRTH_TOLERANCE_SECONDS = 2.0
+"""Allowed difference between two readings of a process's time of birth, since the clock may be adjusted."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -85,12 +87,16 @@ def own_session() -> dict[str, Any]:
     return {"env": environment(), "start_new_session": True, "preexec_fn": lambda: die_with_parent(parent)}
 
 
-def running(pid: int) -> bool:
-    """Returns whether a process is running. Zombies don't count."""
+def running(pid: int, birth: float | None = None) -> bool:
+    """Returns whether a process is running. Zombies don't count. `birth`, its time of birth in s since 1970,
+    distinguishes it from others that have had its ID."""
     import psutil
 
     try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        process = psutil.Process(pid)
+        if birth is not None and abs(process.create_time() - birth) > BIRTH_TOLERANCE_SECONDS:
+            return False
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
         return False
 

@@ -16,8 +16,6 @@ from dyno.host.process import running
 
 RECORD = "dyno-server.json"
 TIMEOUT_SECONDS = 10
-BIRTH_TOLERANCE_SECONDS = 1.0
-"""Allowed difference between two readings of a process's time of birth, since the clock may be adjusted."""
 _IPC_RMID = 0
 
 
@@ -57,8 +55,7 @@ def _read(file: Path) -> tuple[int | None, psutil.Process | None]:
     except (ValueError, KeyError, TypeError):
         return None, None
     try:
-        process = psutil.Process(pid)
-        return pid, process if abs(process.create_time() - born) < BIRTH_TOLERANCE_SECONDS else None
+        return pid, psutil.Process(pid) if running(pid, born) else None
     except psutil.Error:
         return pid, None
 

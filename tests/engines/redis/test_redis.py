@@ -25,10 +25,11 @@ from dyno import registry
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Absent, Refused, Tier, UsageError
 from dyno.contracts.suite import Job
-from dyno.engines.redis.engines import STORES, Redis
+from dyno.engines.redis.engines import Keyspace, Redis
 from dyno.servers import namespace
 from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
+from dyno.servers.user_server import UserServer
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record
 
@@ -275,8 +276,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(
         with opened(asked) as port:
             port.insert(record(number) for number in range(1_500))
             assert everything(port) == [record(number) for number in range(1_500)]
-            assert mine.client(3).smembers(STORES) == {namespace.of(asked.home).encode()}
-            assert mine.client(3).dbsize() == 1_500 + 3 + 3
+            assert mine.client(3).dbsize() == 1_500 + 3 + 2
         with closing(asked.open(asked.home)) as engine:
             assert {caveat.code for caveat in engine.caveats()} == {"declared", "no-tls"}
             assert list(engine.files()) == list(server.pids()) == []
@@ -357,20 +357,38 @@ def test_the_tier_of_a_users_own_server_follows_from_its_settings(
         assert [f"give tier {tier.value}" in c.text for c in engine.caveats() if c.code == "declared"] == [True]
 
 
-def test_what_a_killed_run_left_on_a_users_own_server_is_removed(users: Callable[..., Users], place: Path) -> None:
-    mine, (alive, dead) = users(), (place / "alive", place / "dead")
-    for home in (alive, dead):
-        home.mkdir()
-    name = namespace.of(alive)
-    machine = name.split("_")[1]
-    # This number exceeds the kernel's highest process number.
-    left = f"dyno_{machine}_99999999_0123abcd"
-    mine.client().sadd(STORES, name, left)
-    mine.client().mset({f"{name}:k": "1", f"{left}:k": "1", f"{left}x:k": "the user's"})
-    asked = job(place / "store", tier=Tier.VOLATILE, url=mine.url())
-    with opened(asked):
-        assert sorted(mine.client().keys("dyno_*:k")) == sorted([f"{name}:k".encode(), f"{left}x:k".encode()])
-        assert mine.client().smembers(STORES) == {name.encode(), namespace.of(asked.home).encode()}
+def test_sweep_leaves_stores_of_running_processes(users: Callable[..., Users], place: Path) -> None:
+    """`tests/engines/test_leftovers.py` tests that the stores of dead processes are removed."""
+    mine, asked = users(), [job(place / name, tier=Tier.VOLATILE) for name in ("one", "other")]
+    one, other = (replace(each, server=UserServer(mine.url())) for each in asked)
+    with opened(one) as port:
+        port.insert([record(1)])
+        with opened(other):
+            assert everything(port) == [record(1)]
+
+
+def test_command_that_arrives_after_the_kill_is_removed(users: Callable[..., Users], place: Path) -> None:
+    """The server executes what a killed client has sent, perhaps while its keys are being deleted."""
+    mine, asked = users(), job(place / "store", tier=Tier.VOLATILE)
+    asked = replace(asked, server=UserServer(mine.url()))
+    name = namespace.of(asked.home)
+    mine.client().mset({f"{name}:{number}": "1" for number in range(3)})
+
+    class Late:
+        """A client during whose first deletion another key arrives."""
+
+        def __init__(self) -> None:
+            self._client = mine.client()
+            self.scan = self._client.scan
+            self.late = [f"{name}:late"]
+
+        def unlink(self, *keys: bytes) -> None:
+            self._client.unlink(*keys)
+            while self.late:
+                self._client.set(self.late.pop(), "1")
+
+    Keyspace.drop(Late(), name)
+    assert mine.client().keys("*") == []
 
 
 def test_an_error_leaves_no_key_on_a_users_server(users: Callable[..., Users], shell: Shell) -> None:
@@ -387,7 +405,7 @@ def test_an_error_leaves_no_key_on_a_users_server(users: Callable[..., Users], s
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
-    ("without", "named"), [("-smembers", "smembers"), ("-mset -set", "set"), ("-config|get", "config")]
+    ("without", "named"), [("-scan", "scan"), ("-unlink", "unlink"), ("-mset -set", "set"), ("-config|get", "config")]
 )
 def test_a_user_without_a_right_is_refused_by_its_name(
     users: Callable[..., Users], shell: Shell, client: str, without: str, named: str
@@ -409,7 +427,6 @@ def test_a_command_removes_a_store_that_stayed(users: Callable[..., Users], plac
     name = namespace.of(place)
     keys = {f"{name}:{number} with blanks 'and' quotes": "x" for number in range(100)}
     mine.client().mset({**keys, "mine": "1"})
-    mine.client().sadd(STORES, name)
     assert spec.removal is not None
     command = spec.removal(name, spec.resolve({"url": mine.url()}))
     assert shell.sh("bash", "-c", command).status == 0

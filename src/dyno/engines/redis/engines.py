@@ -121,8 +121,6 @@ ENOUGH: Mapping[Tier, Mapping[str, tuple[str, ...]]] = {
     Tier.PROCESS: {"appendonly": ("yes",), "appendfsync": ("no", "always")},
     Tier.POWER: {"appendonly": ("yes",), "appendfsync": ("always",), "no-appendfsync-on-rewrite": ("no",)},
 }
-STORES = "dyno_stores"
-"""Key of a set on a user's server, which has the names of Dyno's stores there."""
 SHORT = 8
 """Number of characters of the store's name in a prefix on a server that Dyno started: the random part of the name."""
 BATCH, REWRITE_SECONDS = 1_000, 60.0
@@ -147,12 +145,14 @@ class Keyspace(ServerStore):
 
     @classmethod
     def stores(cls, client: Any) -> Iterable[str]:
-        return [name.decode() for name in client.smembers(STORES)]
+        keys = client.scan_iter(match=f"{namespace.PREFIX}*:*", count=BATCH)
+        return {key.partition(b":")[0].decode(errors="replace") for key in keys}
 
     @classmethod
     def drop(cls, client: Any, name: str) -> None:
-        _unlink(client, f"{name}:".encode())
-        client.srem(STORES, name)
+        # The server may still execute commands that a killed client has sent.
+        while _unlink(client, f"{name}:".encode()):
+            pass
 
     @classmethod
     def remove(cls, home: Path, options: Mapping[str, Value], server: Any) -> None:
@@ -179,8 +179,9 @@ class Keyspace(ServerStore):
 
     def create(self) -> None:
         if not self.server.own:
+            # Asked before the first key is written: whether the server takes writes, and keys can be deleted.
             with _refused():
-                self.client.sadd(STORES, self.name)
+                self.client.unlink(f"{self.name}:")
 
     def durability(self) -> Mapping[str, str | None]:
         return {name: self._config(name) for name in ENOUGH[Tier.POWER]}
@@ -258,7 +259,7 @@ class Keyspace(ServerStore):
         cli = shlex.join(["redis-cli", *words, *(["--tls"] if at.scheme == "rediss" else [])])
         password = f"export REDISCLI_AUTH={shlex.quote(unquote(at.password))}; " if at.password else ""
         scan = f"{cli} --scan --pattern '{name}:*' | xargs -r -d '\\n' {cli} UNLINK"
-        return f"{password}{scan}; {cli} SREM {STORES} {name}"
+        return f"{password}{scan}"
 
 
 def _prefix(home: Path, server: Any) -> bytes:
@@ -280,12 +281,15 @@ def _refused() -> Iterator[None]:
         raise Refused(f"the server refused: {error}") from None
 
 
-def _unlink(client: Any, prefix: bytes) -> None:
-    cursor = None
+def _unlink(client: Any, prefix: bytes) -> bool:
+    """Deletes all keys with the prefix. Returns whether there were any."""
+    cursor, found = None, False
     while cursor != 0:
         cursor, keys = client.scan(cursor or 0, match=prefix + b"*", count=BATCH)
         if keys:
             client.unlink(*keys)
+            found = True
+    return found
 
 
 def rewrite(client: Any) -> None:
