@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,29 +39,3 @@ def opened(asked: Job) -> Iterator[Any]:
         closing(asked.spec.ports["records"].open(engine, True)) as port,
     ):
         yield port
-
-
-def kill_at_moments(churn: Callable[[], object], count: int) -> None:
-    """Runs `churn` again and again in `count` processes, one after the other, and kills each by SIGKILL, at a moment
-    that moves through the second run from its beginning to its end."""
-    for number in range(count):
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            # Nothing of pytest may run in this process.
-            try:
-                while True:
-                    os.write(writing, b"x")
-                    churn()
-            finally:
-                traceback.print_exc()
-                os._exit(1)
-        os.close(writing)
-        os.read(reading, 1)
-        began = time.monotonic()
-        os.read(reading, 1)
-        time.sleep((time.monotonic() - began) * number / count)
-        os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        os.close(reading)
-        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL

@@ -13,7 +13,8 @@ from urllib.parse import quote
 
 import pytest
 from needed import require
-from serving import job, kill_at_moments, opened, served
+from serving import job, opened, served
+from shell import kill_at_moments
 
 from dyno import registry
 from dyno.contracts.model import Tier

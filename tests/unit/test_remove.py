@@ -12,10 +12,22 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from shell import kill_at_moments
 
 from dyno.host import force_remove as module
 from dyno.host.force_remove import remove
-from dyno.runner.work_directory import LOCK, WorkDirectory, dead, directory, fast_root, left_behind, sweep
+from dyno.runner.work_directory import (
+    LOCK,
+    NEW,
+    NEW_SECONDS,
+    PREFIX,
+    WorkDirectory,
+    dead,
+    directory,
+    fast_root,
+    left_behind,
+    sweep,
+)
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -167,6 +179,58 @@ def test_what_an_earlier_run_left_that_can_not_go_is_told(tmp_path: Path, monkey
     with directory(tmp_path, told.append):
         pass
     assert told == [f"{tmp_path}/dyno-run-old\\x1b can't be removed"]
+
+
+@pytest.mark.usefixtures("processes")
+def test_killed_creation_and_removal_are_swept(tmp_path: Path) -> None:
+    def churn() -> None:
+        work = WorkDirectory(tmp_path)
+        for number in range(500):
+            (work.path / str(number)).touch()
+        work.close()
+
+    kill_at_moments(churn, 12)
+    assert list(tmp_path.iterdir()) != []
+    for path in tmp_path.iterdir():
+        # Creation takes less than this age.
+        os.utime(path, (0, 0))
+    sweep(tmp_path, pytest.fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lock_of_a_run_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, no later run would remove the rest."""
+    work, names = WorkDirectory(tmp_path), list[list[str]]()
+    for number in range(3):
+        (work.path / str(number)).mkdir()
+
+    def recorded(path: Path) -> str | None:
+        names.append(sorted(child.name for child in work.path.iterdir()))
+        return remove(path)
+
+    monkeypatch.setattr("dyno.runner.work_directory.remove", recorded)
+    assert work.close() is None
+    assert names[-1] == [LOCK]
+
+
+@pytest.mark.parametrize(("name", "age", "stays"), [(NEW, 0, True), (NEW, NEW_SECONDS, False), (PREFIX, 0, False)])
+def test_directory_without_a_lock_is_swept_when_it_is_old(tmp_path: Path, name: str, age: int, stays: bool) -> None:
+    made = tmp_path / f"{name}x"
+    made.mkdir(0o700)
+    now = made.stat().st_mtime
+    os.utime(made, (now - age, now - age))
+    sweep(tmp_path, pytest.fail)
+    assert made.exists() == stays
+
+
+def test_link_in_place_of_a_run_directory_keeps_its_target(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").touch()
+    work = WorkDirectory(tmp_path / "work")
+    remove(work.path)
+    work.path.symlink_to(tmp_path / "outside")
+    assert work.close() is None
+    assert (tmp_path / "outside" / "file").exists()
 
 
 @pytest.fixture

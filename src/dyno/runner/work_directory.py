@@ -4,6 +4,7 @@ the directories of killed runs, and their servers."""
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,8 @@ from dyno.servers import leftover_processes
 
 PREFIX = "dyno-run-"
 """Name prefix of run directories. An unlocked directory with it is removed, because only Dyno uses the prefix."""
+NEW, NEW_SECONDS = "dyno-new-", 60
+"""Name prefix of directories that are not locked yet, and the age from which they belong to killed runs."""
 LOCK = ".dyno-run-lock"
 MEMORY = Path("/dev/shm")
 # A server that root starts runs as another user, who needs to traverse the directory.
@@ -57,19 +60,29 @@ class WorkDirectory:
 
     def close(self) -> str | None:
         """Removes the directory. Returns why it could not be removed; None if it was removed."""
-        why = remove(self.path)
+        why = _remove(self.path)
         self._lock.close()
         return why
 
 
+def _remove(path: Path) -> str | None:
+    """Removes a run's directory, its lock file last, so that the next run finds it if this process is killed."""
+    with suppress(OSError):
+        if not path.is_symlink() and not unmount(path):
+            for child in path.iterdir():
+                if child.name != LOCK:
+                    remove(child)
+    return remove(path)
+
+
 def _create(root: Path) -> tuple[Path, IO[str]]:
     root.mkdir(parents=True, exist_ok=True)
-    path = Path(tempfile.mkdtemp(prefix="dyno-new-", dir=root))
+    path = Path(tempfile.mkdtemp(prefix=NEW, dir=root))
     lock = (path / LOCK).open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     path.chmod(_MODE)
     # Renamed after it was locked: a sweep removes unlocked directories of the final name.
-    return path.rename(root / path.name.replace("dyno-new-", PREFIX)), lock
+    return path.rename(root / path.name.replace(NEW, PREFIX)), lock
 
 
 @contextmanager
@@ -102,7 +115,7 @@ def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
         unmount(path)
         leftover_processes.clear(path)
         confine.clear(path)
-        if why := remove(path):
+        if why := _remove(path):
             warn(sanitize(why, keep=""))
     return swept
 
@@ -110,11 +123,17 @@ def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
 def dead(root: Path) -> Iterator[Path]:
     """Yields this user's directories of dead runs. Directories of other users are skipped, because users may share
     the work directory."""
-    for path in root.glob(PREFIX + "*"):
-        if trust.is_private_directory(path):
-            with suppress(OSError), (path / LOCK).open() as lock:
+    for path in (*root.glob(PREFIX + "*"), *root.glob(NEW + "*")):
+        if trust.is_private_directory(path) and not _is_new(path):
+            # An empty directory belongs to a run that was killed before it created the lock, or after it removed it.
+            with suppress(OSError), (path / LOCK).open("r" if any(path.iterdir()) else "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 yield path
+
+
+def _is_new(path: Path) -> bool:
+    """Returns whether a living run may be about to lock the directory."""
+    return path.name.startswith(NEW) and time.time() - path.stat().st_mtime < NEW_SECONDS
 
 
 def left_behind(root: Path) -> dict[str, list[str]]:
