@@ -405,7 +405,14 @@ def test_an_error_leaves_no_key_on_a_users_server(users: Callable[..., Users], s
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
-    ("without", "named"), [("-scan", "scan"), ("-unlink", "unlink"), ("-mset -set", "set"), ("-config|get", "config")]
+    ("without", "named"),
+    [
+        ("-scan", "scan"),
+        ("-unlink", "unlink"),
+        ("resetkeys ~app:*", "dyno_*"),
+        ("-mset -set", "set"),
+        ("-config|get", "config"),
+    ],
 )
 def test_a_user_without_a_right_is_refused_by_its_name(
     users: Callable[..., Users], shell: Shell, client: str, without: str, named: str

@@ -244,8 +244,11 @@ class Keyspace(ServerStore):
     @staticmethod
     def missing_right(error: Exception) -> str | None:
         # redis-py has an exception class for a missing right; hiredis only has the server's message.
-        denied = type(error).__name__ == "NoPermissionError" or str(error).startswith("NOPERM")
-        return str(error).removeprefix("NOPERM ") if denied else None
+        text = str(error)
+        if type(error).__name__ != "NoPermissionError" and not text.startswith("NOPERM"):
+            return None
+        which = f" (Dyno's are {namespace.PREFIX}*)" if " key" in text else ""
+        return text.removeprefix("NOPERM ") + which
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
