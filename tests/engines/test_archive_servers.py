@@ -13,7 +13,9 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -21,13 +23,13 @@ import psutil
 import pytest
 from needed import require
 from serving import job, served
-from shell import Shell, wait_for
+from shell import Shell, kill_at_moments, wait_for
 
 from dyno import registry
 from dyno.contracts.model import Refused, Tier
 from dyno.contracts.suite import Job
 from dyno.engines import cassandra, clickhouse, hbase, influxdb, questdb, victoriametrics
-from dyno.servers import loopback
+from dyno.servers import loopback, namespace
 from dyno.servers.loopback import SECRET, Address
 from dyno.suites.series.dataset import Facility, SyntheticDataset
 from dyno.suites.series.port import SampleBatch
@@ -202,6 +204,50 @@ def test_a_killed_trial_leaves_no_store_on_the_server(running: Job, shell: Shell
     assert "SIGKILL" in out
     assert stores(engine, server) == left
     assert "stays on" not in out + err
+
+
+@pytest.mark.claim("A user's server is left as it was and is not stopped")
+def test_next_store_removes_what_killed_processes_left(running: Job, place: Path) -> None:
+    """Processes are killed while they open, fill and remove stores on a user's own server."""
+    engine, server = running.spec.name, running.server
+    before = stores(engine, server)
+    given = {"url": url(running)} | ({"replication": "1"} if engine == "cassandra" else {})
+    asked = replace(
+        running, home=place / "next", options=running.spec.resolve(given), server=users_server(running, url(running))
+    )
+
+    def churn(removes: bool) -> None:
+        one = replace(asked, home=Path(mkdtemp(dir=place)))
+        fill(one)
+        if removes:
+            one.remove(one.home)
+
+    # A schema change takes Cassandra seconds.
+    kill_at_moments(partial(churn, True), 0 if engine in SOAKED else 3)
+    kill_at_moments(partial(churn, False), 1)
+    # The server may still be at work on what it was sent.
+    assert wait_for(lambda: stores(engine, server) - before)
+    asked.home.mkdir()
+    with archive(asked):
+        pass
+    asked.remove(asked.home)
+    assert stores(engine, server) == before
+    assert held(running) == WHOLE
+
+
+def test_truncated_name_deletes_nothing_of_the_users(running: Job, place: Path) -> None:
+    """VictoriaMetrics takes an empty name for all series without a store, which are the user's."""
+    (place / namespace.FILE).touch()
+    if running.spec.name == "victoriametrics":
+        line = {"metric": {"__name__": "mine"}, "values": [1], "timestamps": [DATASET.start // 10**6]}
+        with closing(victoriametrics.Api(running.server)) as api:
+            api.post("/api/v1/import", json.dumps(line).encode())
+            assert wait_for(lambda: api.post("/api/v1/export", {"match[]": "mine"}))
+    replace(running, server=users_server(running, url(running))).remove(place)
+    if running.spec.name == "victoriametrics":
+        with closing(victoriametrics.Api(running.server)) as api:
+            assert b"mine" in api.post("/api/v1/export", {"match[]": "mine"})
+    assert held(running) == WHOLE
 
 
 def users_server(running: Job, address: str) -> Any:
