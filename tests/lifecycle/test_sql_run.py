@@ -54,6 +54,13 @@ says = "each acknowledged item is there"
 query = "SELECT count(*) FROM item"
 grows_by = ["add", "push"]
 '''
+HUNDRED = (
+    SHOP.replace("[sql]", '[sql]\nreference = "sqlite"', 1)
+    + """
+[sql.transactions.hundred]
+script = "SELECT id, price * 10000 AS amount FROM item WHERE id <= 100;"
+"""
+)
 BROKEN = [
     ("not", "first", 100, None),
     ("reverse", "first", 100, None),
@@ -109,6 +116,15 @@ def test_a_wrong_answer_voids_the_row_that_gave_it(
     assert twisted_row["valid"] is (said is None)
     if said is not None:
         assert said in twisted_row["why"]
+
+
+@pytest.mark.parametrize(("how", "every"), [("cents", 1_101), ("exchange", 2_202)])
+def test_wrong_rows_after_a_thousand_answers_are_found(how: str, every: int, twisted: Shell) -> None:
+    # A warm-up of as many operations comes first. The first 1,000 answers are also compared value by value.
+    wrong = f"twisted:every={every}+how={how}"
+    cells = run(twisted, HUNDRED, f"sqlite,{wrong}", "--phases", "hundred", "-p", "operations=1200", status=1)
+    assert cells["sqlite", "hundred"]["valid"]
+    assert "operation 1,002" in cells[wrong, "hundred"]["why"]
 
 
 def test_a_lost_update_among_eight_clients_is_found(twisted: Shell) -> None:

@@ -18,18 +18,24 @@ import pytest
 from dyno.contracts.cell import Cell
 from dyno.results.agreement import agree as trials_agree
 from dyno.results.agreement import void_disagreeing
-from dyno.suites.sql.answers import FAILED, agree, digest, displayed, rows_agree, shown
+from dyno.suites.sql.answers import displayed, rows_agree, shown
 from dyno.suites.sql.book import Book, Record, chain
+from dyno.suites.sql.digests import FAILED, Digest, agree, digests
 
 TOLERANCE = 1e-6
 NOON = datetime(2026, 5, 1, 12, 0, 0, 250_000)
 UUID_TEXT = "8f14e45f-ceea-467f-a8d7-4c1f9d1d2c11"
 
 
+def digest(answer: Any, ordered: bool, tolerance: float, columns: tuple[int, ...] | None = None) -> Digest:
+    (one,) = digests([answer], ordered, tolerance, columns)
+    return one
+
+
 def same(one: Any, other: Any, ordered: bool = False) -> bool:
     """Returns whether two values, or two answers, are equal by their digests and by their rows."""
     left, right = (each if type(each) in (list, tuple) else [(each,)] for each in (one, other))
-    by_digest = agree(digest(left, ordered, TOLERANCE), digest(right, ordered, TOLERANCE), TOLERANCE)
+    by_digest = agree(digest(left, ordered, TOLERANCE), digest(right, ordered, TOLERANCE))
     by_rows = rows_agree(shown(left, TOLERANCE), shown(right, TOLERANCE), ordered, TOLERANCE)
     assert by_digest == by_rows
     return by_digest
@@ -105,17 +111,18 @@ def test_answers_that_agree_are_displayed_alike() -> None:
 
 def test_only_the_named_columns_are_compared() -> None:
     one, other = [(1, "x"), (2, "y")], [(1, "z"), (2, "w")]
-    assert digest(one, False, TOLERANCE, [0]) == digest(other, False, TOLERANCE, [0])
-    assert digest(one, False, TOLERANCE, [1]) != digest(other, False, TOLERANCE, [1])
+    assert digest(one, False, TOLERANCE, (0,)) == digest(other, False, TOLERANCE, (0,))
+    assert digest(one, False, TOLERANCE, (1,)) != digest(other, False, TOLERANCE, (1,))
     assert digest(one, False, TOLERANCE, ()) == digest([(9, 9), (8, 8)], False, TOLERANCE, ())
 
 
 def record(home: Path, answers: dict[int, Any], client: int = 0) -> Record:
     """Returns a client's record of answers by the operation's number; None: it failed."""
     made = Record(home, client)
-    for number, answer in answers.items():
-        known = FAILED if answer is None else digest(answer, False, TOLERANCE)
-        made.add(number, [known], lambda _, answer=answer: None if answer is None else shown(answer, TOLERANCE))
+    given = [[] if answer is None else answer for answer in answers.values()]
+    for (number, answer), known in zip(answers.items(), digests(given, False, TOLERANCE), strict=True):
+        rows = None if answer is None else shown(answer, TOLERANCE)
+        made.add(number, [FAILED if answer is None else known], [rows].__getitem__)
     return made
 
 

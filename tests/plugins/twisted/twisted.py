@@ -22,7 +22,7 @@ class Twisted(Sql):
         # Passes the brief checks before measuring.
         inside = engine._path.parent.name == "store"
         self._how, self._every = str(engine._options["how"]) if inside else "not", int(engine._options["every"])
-        self._rows, self._commits = count(1), count(1)
+        self._rows, self._commits, self._answers = count(1), count(1), count(1)
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
         run, how = super().statement(pieces, named), self._how
@@ -40,16 +40,35 @@ class Twisted(Sql):
                 return [row for row in answer if next(self._rows) % self._every]
             if how == "float":
                 return [self._off(row) for row in answer]
+            if how == "exchange":
+                return self._exchanged(answer)
+            if how == "cents":
+                return self._with_wrong_cents(answer)
             return answer
 
         return twisted
+
+    def _exchanged(self, answer: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Exchanges the first values of two rows from an answer on."""
+        if next(self._answers) < self._every or len(answer) < 2:
+            return answer
+        one, other, *rest = answer
+        return [(other[0], *one[1:]), (one[0], *other[1:]), *rest]
+
+    def _with_wrong_cents(self, answer: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Adds 9 cents to the last value of one row in an answer now and then."""
+        if next(self._answers) % self._every or not answer:
+            return answer
+        middle = len(answer) // 2
+        *values, last = answer[middle]
+        return [*answer[:middle], (*values, last + 0.09), *answer[middle + 1 :]]
 
     def _off(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         wrong = next(self._rows) % self._every == 0
         return tuple(value + 1e-4 if wrong and type(value) is float else value for value in row)
 
 
-HOWS = ("not", "reverse", "drop", "float", "lose")
+HOWS = ("not", "reverse", "drop", "float", "lose", "exchange", "cents")
 ENGINE = replace(
     sqlite.ENGINE,
     name="twisted",
@@ -59,6 +78,6 @@ ENGINE = replace(
     options=(
         *sqlite.ENGINE.options,
         Setting("how", choice(*HOWS), "not", "what is wrong"),
-        Setting("every", integer(1), 1_000, "rows or commits from one wrong one to the next"),
+        Setting("every", integer(1), 1_000, "rows, answers or commits from one wrong one to the next"),
     ),
 )

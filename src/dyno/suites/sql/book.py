@@ -13,7 +13,9 @@ from uuid import uuid4
 
 from dyno.contracts.equality import shorten
 from dyno.contracts.model import Fact
-from dyno.suites.sql.answers import Digest, rows_agree
+from dyno.suites.sql.answers import rows_agree
+from dyno.suites.sql.digests import Digest
+from dyno.suites.sql.grids import COUNT
 
 WHOLE = 1_000
 """Number of each client's first answers that are kept completely."""
@@ -25,7 +27,7 @@ ID, ENGINES = "id", "engines"
 def _type() -> Any:
     import numpy as np
 
-    return np.dtype([("number", "<u8"), ("exact", "<u8"), ("total", "<f8"), ("size", "<f8")])
+    return np.dtype([("number", "<u8"), *((name, "<u8") for name in Digest._fields[:-1]), ("grids", "<u8", (COUNT,))])
 
 
 class Record:
@@ -80,16 +82,20 @@ def difference(one: Record, other: Record, ordered: bool, tolerance: float) -> i
     mine, theirs = one.digests(), other.digests()
     both, left, right = np.intersect1d(mine["number"], theirs["number"], assume_unique=True, return_indices=True)
     mine, theirs = mine[left], theirs[right]
-    known = (mine["exact"] != 0) & (theirs["exact"] != 0)
-    within = tolerance * np.maximum(mine["size"], theirs["size"])
-    differs = (mine["exact"] != theirs["exact"]) | (np.abs(mine["total"] - theirs["total"]) > within)
-    wrong = [int(number) for number in both[known & differs][:1]]
-    rows = one.rows()
-    for number, answer in other.rows().items():
-        if number in rows and not rows_agree(rows[number], answer, ordered, tolerance):
-            wrong.append(number)
-            break
-    return min(wrong, default=None)
+    known = (mine["common"] != 0) & (theirs["common"] != 0)
+    inexact = (mine["kinds"] == theirs["kinds"]) & (mine["exact"] != theirs["exact"])
+    apart = (mine["grids"] != theirs["grids"]).all(axis=1)
+    if not (known & (inexact | apart)).any():
+        return None
+    my_rows, their_rows = one.rows(), other.rows()
+    for at in np.flatnonzero(known & (inexact | apart)):
+        number = int(both[at])
+        # Numbers that differ by less than the tolerance may be in different cells of each grid.
+        if inexact[at] or number not in my_rows or number not in their_rows:
+            return number
+        if not rows_agree(my_rows[number], their_rows[number], ordered, tolerance):
+            return number
+    return None
 
 
 def chain(records: Sequence[Record]) -> str:
@@ -104,7 +110,7 @@ def chain(records: Sequence[Record]) -> str:
     links, before = [], 0
     for count in counts:
         for hashed, each in zip(hashes, answers, strict=True):
-            hashed.update(each["exact"][before:count].tobytes())
+            hashed.update(each["common"][before:count].tobytes())
         both = blake2b(b"".join(hashed.digest() for hashed in hashes), digest_size=8).hexdigest()
         links.append(f"{count}:{both}")
         before = count

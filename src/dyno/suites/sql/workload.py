@@ -17,9 +17,10 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.sql import conformance
-from dyno.suites.sql.answers import FAILED, Digest, canonical, digest, displayed, rows_agree, shown
+from dyno.suites.sql.answers import canonical, displayed, rows_agree, shown
 from dyno.suites.sql.book import Book, Record
 from dyno.suites.sql.definition import ANY, COUNT, NONE, TOLERANCE, Definition, Transaction
+from dyno.suites.sql.digests import FAILED, Digest, digests
 from dyno.suites.sql.native import NativeMix, NativeTransaction, natively
 from dyno.suites.sql.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.port import DEFAULT, Rights, Session, Sql, may_write
@@ -305,34 +306,43 @@ class Recording:
         if not self._judged:
             return 0
         warm = number >= WARM * ROUND
-        digests = []
         for at, answer in enumerate(answers):
             each = self._kinds.transactions[positions[at]]
             if type(answer) is Failure:
                 self._counts["aborts"] += answer.error.startswith(Aborted.__name__)
-                digests.append(FAILED)
                 continue
             self._commits[each.name] += 1
             if each.affects:
                 self._check_affected(each, positions[at], number * BATCH + at, answer)
-            digests.append(self._digest(each, answer))
+        of_batch = self._digests(positions, answers)
         self._counts["warm"] |= warm
         if self._comparable and not warm:
-            self._record.add(number * BATCH, digests, lambda at: self._shown(positions[at], answers[at]))
+            self._record.add(number * BATCH, of_batch, lambda at: self._shown(positions[at], answers[at]))
         if not self._phase.writes and not warm:
-            self._count(digests, answers)
+            self._count(of_batch, answers)
         self._home.mkdir(parents=True, exist_ok=True)
         (self._home / f"{self._client}.counts").write_text(json.dumps(self._counts))
         (self._home / f"{self._client}.commits").write_text(json.dumps(self._commits))
         return len(answers)
 
-    def _digest(self, each: Transaction, answer: Any) -> Digest:
-        if each.compare == NONE:
-            return FAILED
-        if each.compare == COUNT:
-            return digest(answer, False, each.tolerance, ())
-        rows, columns = _columns(each, answer)
-        return digest(rows, each.ordered, each.tolerance, columns)
+    def _digests(self, positions: Sequence[int], answers: Sequence[Any]) -> list[Digest]:
+        """Returns the digests of a batch's answers."""
+        # Answers with the same columns are digested together.
+        groups: dict[tuple[int, tuple[int, ...] | None], dict[int, Any]] = {}
+        for at, answer in enumerate(answers):
+            each = self._kinds.transactions[positions[at]]
+            if type(answer) is Failure or each.compare == NONE:
+                continue
+            rows, columns = (answer, ()) if each.compare == COUNT else _columns(each, answer)
+            groups.setdefault((positions[at], columns), {})[at] = rows
+        found = [FAILED] * len(answers)
+        for (position, columns), group in groups.items():
+            each = self._kinds.transactions[position]
+            ordered = each.ordered and each.compare != COUNT
+            of_group = digests(list(group.values()), ordered, each.tolerance, columns)
+            for at, one in zip(group, of_group, strict=True):
+                found[at] = one
+        return found
 
     def _shown(self, position: int, answer: Any) -> Any:
         each = self._kinds.transactions[position]
@@ -348,7 +358,7 @@ class Recording:
         if not any(script.inputs for script in self._kinds.scripts):
             return
         if len(self._known) < WHOLE_KINDS:
-            self._known.update(one.exact for one in digests)
+            self._known.update(one.grids[0] for one in digests)
         self._counts["same"] = max(self._known.values(), default=0)
 
     def _check_affected(self, each: Transaction, position: int, number: int, answer: Any) -> None:
@@ -368,14 +378,14 @@ WHOLE_KINDS = 100_000
 """Number of different answers that are counted."""
 
 
-def _columns(each: Transaction, answer: Any) -> tuple[Any, list[int] | None]:
+def _columns(each: Transaction, answer: Any) -> tuple[Any, tuple[int, ...] | None]:
     """Returns the rows of an answer and the positions of the columns that are compared. Raises Wrong."""
     if not isinstance(each.compare, tuple):
         return answer, None
     names, rows = answer
     if lacking := [name for name in each.compare if name not in names]:
         raise Wrong(f"{each.name}: compare names {', '.join(lacking)}, but the columns are {', '.join(names)}")
-    return rows, [list(names).index(name) for name in each.compare]
+    return rows, tuple(list(names).index(name) for name in each.compare)
 
 
 WORKLOAD = SqlWorkload
