@@ -40,7 +40,7 @@ PRESETS = {
 APPENDED = 100
 """Number of rows in the table for each row that the phase `append` adds."""
 _SUM = "the sum: exactly for whole numbers, to a relative 1e-12 for floats"
-_STORE, _SAMPLE = "the sums of all numeric columns", "and every value of a sample of the slices"
+_STORE, _SAMPLE = "the sums of all numeric columns, and every value of up to 200,000 rows", "and the last slices"
 
 _EXACT, _NEAR = "every value of every column", "each mean to a relative 1e-12, each deviation to 1e-9"
 _sum = partial(Phase, unit="sum", writes=False, checked=_SUM, metric="bandwidth")

@@ -23,7 +23,9 @@ Slices = Iterator[Work]
 SLICE_OPERATIONS = 256
 """Maximum number of reads or updates whose inputs and answers are in memory at once."""
 CHECKED_UPDATES = 200
-"""Maximum number of slices that are read again after the updates."""
+"""Maximum number of slices that are read again after the updates, if the table is not read back whole."""
+READ_BACK_ROWS, READ_BACK_ROWS_AT_ONCE = 200_000, 10_000
+"""Number of rows that are read back after a phase that writes: the whole table or evenly spread parts."""
 
 
 class ClientWork:
@@ -192,7 +194,7 @@ class ArraysWorkload(OnStore):
         return items * (updated if phase.name == "update-slice" else ROW_BYTES)
 
     def verify(self, phase: Phase) -> int:
-        """Checks the sum of every numeric column, and every value of some slices."""
+        """Checks the sum of every numeric column, and every value of the rows that are read back."""
         if not phase.writes:
             return 0
         self._written = True
@@ -201,16 +203,19 @@ class ArraysWorkload(OnStore):
             return 0
         with self.connect() as port:
             compared = sum(model.check_sum(name, port.sum(name)) for name in NUMERIC)
-            return compared + sum(model.check(rows, port.slice(rows)) for rows in self._sample(phase.name))
+            return compared + sum(model.check(rows, port.slice(rows)) for rows in self._read_back(phase.name))
 
-    def _sample(self, phase: str) -> list[range]:
-        """Returns slices to check: the last updated ones with their neighbours, or five spread evenly."""
-        model, length = self._model, self._model.slice_rows
+    def _read_back(self, phase: str) -> list[range]:
+        """Returns the rows to read back. Of updates, also the last updated slices with their neighbours."""
+        model, length = self._model, READ_BACK_ROWS_AT_ONCE
+        if model.rows <= READ_BACK_ROWS:
+            return [range(start, min(start + length, model.rows)) for start in range(0, model.rows, length)]
+        starts = np.linspace(0, model.rows - length, READ_BACK_ROWS // length).astype(int).tolist()
+        parts = [range(start, start + length) for start in starts]
         if phase == "update-slice":
             updated = [model.part(number) for number in list(model.updated)[-CHECKED_UPDATES:]]
-            return [range(max(part.start - 1, 0), min(part.stop + 1, model.rows)) for part in updated]
-        starts = np.linspace(0, max(model.rows - length, 0), 5).astype(int).tolist()
-        return [range(start, min(start + length, model.rows)) for start in starts]
+            parts += [range(max(part.start - 1, 0), min(part.stop + 1, model.rows)) for part in updated]
+        return parts
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """Returns the size of the table as arrays, for comparison with its size on disk."""

@@ -36,7 +36,7 @@ PRESETS = {
 _EVERY, _RETRY = "the content of every object, in order", "and retry on a conflict"
 _ATTEMPTS = ("conflicting", "committed")
 _AGAIN = "afterwards, in a process of its own"
-_STORE = f"{_AGAIN}: which objects exist, and the content of each"
+_STORE = f"{_AGAIN}: which containers exist, and the content of 100,000 objects"
 
 _COUNTED, _REST = f"{_AGAIN}: each object was changed as often as was acknowledged", "everything else is still there"
 _write = partial(Phase, unit="object", writes=True, checked=_STORE)

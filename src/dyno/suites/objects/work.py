@@ -201,9 +201,9 @@ class ClientWork:
 
 # -- checks of the store after a phase ------------------------------------------------------------------------
 
-MAX_READ = 20
-"""Maximum number of a client's containers that are read completely: the first, the last, and a random sample of the
-others. All others must exist."""
+MAX_READ, READ_OBJECTS = 20, 100_000
+"""Number of a client's containers that are read completely: as many as all clients have READ_OBJECTS in, and at least
+MAX_READ. They are the first, the last, and a random sample of the others. All others must exist."""
 
 
 def in_child_process(check: Callable[[], int]) -> int:
@@ -263,17 +263,22 @@ class Verification:
         if surplus := sorted(set(keys) - set(np.flatnonzero(written).tolist())):
             raise Wrong(f"after {self._phase}: container {surplus[0]} of client {client} exists, but nobody wrote it")
         rng = np.random.default_rng([model.seed, 4, client])
+        blobs = self._phase == "blob-write"
+        most = MAX_READ if blobs else self._most()
         sample = sure
-        if len(sure) > MAX_READ:
-            sample = [sure[0], sure[-1], *rng.choice(sure[1:-1], MAX_READ - 2, replace=False).tolist()]
+        if len(sure) > most:
+            sample = [sure[0], sure[-1], *rng.choice(sure[1:-1], most - 2, replace=False).tolist()]
         compared = 0
         for key in sample:
-            blobs = self._phase == "blob-write"
             expected = model.contents(branch, key, blobs=blobs)
             stored = self._port.read_blobs(ObjectPosition(branch, key)) if blobs else self._read(branch, key)
             expect(stored, expected, f"after {self._phase}, container {key} of client {client}")
             compared += len(expected) + self._identities(branch, key, len(expected))
         return compared
+
+    def _most(self) -> int:
+        """Returns the maximum number of a client's containers to read."""
+        return max(MAX_READ, READ_OBJECTS // (self._model.objects * self._clients))
 
     def _identities(self, branch: str, key: int, count: int) -> int:
         """Checks that each object has its own number in its container, and its own identity in the database."""
@@ -313,7 +318,7 @@ class Verification:
         model, compared = self._model, 0
         keys = list(range(model.removed, model.transactions))
         expect(self._port.keys(SETS), keys, f"after {self._phase}, containers")
-        for key in keys[:MAX_READ]:
+        for key in keys[: self._most()]:
             expected = model.contents(SETS, key)
             expect(self._read(SETS, key), expected, f"after {self._phase}, container {key}")
             compared += len(expected)
