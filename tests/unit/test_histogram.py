@@ -5,8 +5,10 @@ format lose nothing, and percentiles are right to three significant digits.
 from __future__ import annotations
 
 import base64
+import math
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from dyno.contracts.histogram import (
     quantile,
     restored,
 )
+from dyno.contracts.rank import rank
 
 POWERS = [1 << bit for bit in range(42)]
 EDGES = sorted({n for power in POWERS for n in (power - 1, power, power + 1) if LOWEST <= n <= HIGHEST})
@@ -137,14 +140,25 @@ def test_percentiles_are_exact_to_three_significant_digits(shape: str, seed: int
         "few": np.array([10, 20, 30_000]),
     }[shape]
     found = percentiles([recorded(values.tolist()).encode()])
-    ordered, count = np.sort(values), len(values)
+    ordered = np.sort(values)
+    count = len(values)
     for name, at in PERCENTILES.items():
-        # The library rounds the rank to the nearest, so the neighbours' values are right, too.
-        exact = int(np.searchsorted(ordered, np.percentile(ordered, at, method="inverted_cdf")))
-        low, high = ordered[max(exact - 1, 0)], np.percentile(ordered, min(at + 100 / count, 100), method="higher")
-        got = found[name]
-        assert got is not None and low * (1 - PRECISION) <= got <= high * (1 + PRECISION), name
+        exact, got = ordered[math.ceil(Fraction(str(at)) * count / 100) - 1], found[name]
+        assert got is not None and exact * (1 - PRECISION) <= got <= exact * (1 + PRECISION), name
     assert found["max"] == pytest.approx(ordered[-1], rel=PRECISION)
+
+
+def test_a_percentile_is_the_least_value_that_covers_it() -> None:
+    counted = np.arange(1, 3_001)
+    for count in range(1, 3_001):
+        ranks = {name: rank(at, count) for name, at in PERCENTILES.items()}
+        covered = {name: 1_000 * counted[:count] >= round(10 * at) * count for name, at in PERCENTILES.items()}
+        assert ranks == {name: int(np.argmax(each)) + 1 for name, each in covered.items()}, count
+
+
+def test_the_p999_of_few_operations_is_the_largest() -> None:
+    assert percentiles([recorded(list(range(1, 828))).encode()])["p999"] == 827
+    assert rank(99.9, 1_000) == 999 and rank(99.99, 10**18) == 9_999 * 10**14
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 999, 30_000])

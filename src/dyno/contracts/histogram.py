@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pyhdrh import decode
 
 from dyno.contracts.native import loaded
+from dyno.contracts.rank import rank
 
 _record = getattr(loaded(), "record", None)
 # Headers of the interchange format. Outer: cookie and length. Inner: cookie, length, offset, digits, lowest value,
@@ -106,9 +107,7 @@ def _positions(counts: NDArray[np.int64], percentiles: Iterable[float]) -> NDArr
     """Returns the position of the counter that contains each percentile."""
     at = np.cumsum(counts)
     whole = int(at[-1])
-    # For counts beyond a float's precision, the rank may come out one too high.
-    ranks = [min(max(int(percentile * whole / 100 + 0.5), 1), whole) for percentile in percentiles]
-    return np.searchsorted(at, ranks)
+    return np.searchsorted(at, [rank(percentile, whole) for percentile in percentiles])
 
 
 def _merged(encoded: Iterable[bytes | None]) -> tuple[int, NDArray[np.int64]]:

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dyno.contracts.rank import rank
+
 STAGES = ("lookup", "tcp", "tls", "send", "wait", "transfer")
 FINE_US = 10
 """Shortest stage in µs for which libcurl's times, which are whole µs, have an error of at most 10 %."""
@@ -109,7 +111,7 @@ def repeated(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
 
 
 def summary(values: Sequence[float]) -> dict[str, float | int | None] | None:
-    """Returns count, minimum, mean, maximum and percentiles by the nearest rank; None without values.
+    """Returns count, minimum, mean, maximum and percentiles; None without values.
 
     A percentile is None if no value lies above it, since it would be the maximum.
     """
@@ -117,7 +119,7 @@ def summary(values: Sequence[float]) -> dict[str, float | int | None] | None:
         return None
     ordered, count = sorted(values), len(values)
     percentiles = {
-        name: ordered[min(max(int(at * count / 100 + 0.5), 1), count) - 1] if (100 - at) * count >= 99.999 else None
+        name: ordered[rank(at, count) - 1] if (100 - at) * count >= 99.999 else None
         for name, at in PERCENTILES.items()
     }
     return {"count": count, "min": ordered[0], "mean": sum(values) / count, "max": ordered[-1], **percentiles}

@@ -17,6 +17,7 @@ import psutil
 
 from dyno.contracts.histogram import PERCENTILES, percentiles
 from dyno.contracts.pace import Pace
+from dyno.contracts.rank import rank
 from dyno.contracts.suite import Operations
 from dyno.host import pagecache
 from dyno.host.filesystem import filesystem
@@ -178,8 +179,9 @@ def _spinner(own: list[int]) -> Any:
 def _error_percent(recorded: int, own: Sequence[int], percentile: float) -> float:
     """Returns the difference between a recorded percentile and that of the operations' own durations, in percent."""
     # Compare with the nearest of several ranks, since neighbours in the tail differ by more than NEAR_PERCENT.
-    true, rank = sorted(own), max(int(percentile / 100 * len(own) + 0.5) - 1, 0)
-    nearest = min(max(recorded, true[max(rank - STRAY, 0)]), true[min(rank + STRAY, len(own) - 1)])
+    true = sorted(own)
+    at = rank(percentile, len(own)) - 1
+    nearest = min(max(recorded, true[max(at - STRAY, 0)]), true[min(at + STRAY, len(own) - 1)])
     return abs(recorded - nearest) / nearest * 100
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Absent, Fact, Refused, Tier, Value
+from dyno.contracts.rank import rank
 from dyno.contracts.settings import format_value
 from dyno.contracts.suite import Report
 from dyno.contracts.value_types import MOST
@@ -162,7 +163,7 @@ class DatabaseTests:
         self._tool = self._tool or version()
         result = report(self._tool, output)
         facts: dict[str, Fact] = {
-            "latency_p95_ns": _percentile(result.latencies, 0.95),
+            "latency_p95_ns": _percentile(result.latencies, 95),
             "reads": _counted(output, "read:"),
             "writes": _counted(output, "write:"),
             "others": _counted(output, "other:"),
@@ -201,12 +202,13 @@ class DatabaseTests:
         self._connection.close()
 
 
-def _percentile(latencies: Sequence[tuple[int, int]], share: float) -> int | None:
-    """Returns the first value of the histogram up to which there is this share of all latencies."""
-    total, seen = sum(times for _, times in latencies), 0
+def _percentile(latencies: Sequence[tuple[int, int]], percentile: float) -> int | None:
+    """Returns the first value of the histogram up to which there is this percentage of all latencies."""
+    least = rank(percentile, sum(times for _, times in latencies))
+    seen = 0
     for value, times in latencies:
         seen += times
-        if seen >= share * total:
+        if seen >= least:
             return value
     return None
 
@@ -314,7 +316,8 @@ def _logged(
     numbers, begins = np.unique(places[order], return_index=True)
     points = list[Mapping[str, int | None]]()
     for place, part in zip(numbers.tolist(), np.split(spans[order], begins[1:]), strict=len(numbers) > 0):
-        p50, p99 = (int(value) for value in np.quantile(part, (0.5, 0.99), method="inverted_cdf"))
+        part.sort()
+        p50, p99 = (int(part[rank(percentile, len(part)) - 1]) for percentile in (50, 99))
         times = {"from_ns": place * interval_ns, "interval_ns": interval_ns}
         points.append({**times, "operations": round(len(part) / share), "p50_ns": p50, "p99_ns": p99})
     return recorder.pairs(), points if len(points) > 1 else ()

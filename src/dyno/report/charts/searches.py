@@ -28,7 +28,7 @@ def charts(run: Run) -> Iterator[Chart]:
             return max(probe.broken[at], 0.5) / probe.operations * 100
 
         def percentile(probe: Probe, sample: Sample, limit: Limit = limit) -> float | None:
-            return next((ns for _, ns in curve([sample.response], [(1 - limit.share) * 100], 0)), None)
+            return next((ns for _, ns in curve([sample.response], [round((1 - limit.share) * 100, 4)], 0)), None)
 
         marks = [(limit.share * 100, f"{limit.share * 100:g} %: the limit")]
         side = Side("% of operations that broke the limit", "count", log=True, marks=marks)

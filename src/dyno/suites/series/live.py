@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dyno.contracts.model import Absent, Fact, Refused, Wrong
+from dyno.contracts.rank import rank
 from dyno.contracts.suite import Report
 from dyno.host import installation
 from dyno.host.installation import version
@@ -253,8 +254,8 @@ def _seconds(begin: int, acknowledged: Sequence[int], lags: Sequence[Any]) -> li
         by_second.setdefault((at - begin) // SECOND, []).append(np.maximum(lag, 0))
     points = list[Mapping[str, int]]()
     for second, parts in sorted(by_second.items()):
-        whole = np.concatenate(parts)
-        p50, p99 = (int(value) for value in np.quantile(whole, (0.5, 0.99), method="inverted_cdf"))
+        whole = np.sort(np.concatenate(parts))
+        p50, p99 = (int(whole[rank(percentile, len(whole)) - 1]) for percentile in (50, 99))
         times = {"from_ns": second * SECOND, "interval_ns": SECOND}
         points.append({**times, "operations": len(whole), "p50_ns": p50, "p99_ns": p99})
     return points
