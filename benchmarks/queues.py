@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.limits import Limit, Probe, parse
+from dyno.contracts.probe_time import DISCARDED, WARMUP_S
 from dyno.runner import search
 from dyno.stats.capacity import Capacity, capacity
 
@@ -140,12 +141,12 @@ class Model:
         return low
 
     def probe(self, generator: np.random.Generator, step: search.Step, speed: float = 1.0) -> Probe:
-        number = int((search.WARMUP_S + step.seconds) * step.rate) + 1
+        number = int((WARMUP_S + step.seconds) * step.rate) + 1
         gaps = generator.standard_exponential(number) / step.rate
         service = self.service(generator, number) / (PER_SECOND * speed)
         walk = np.concatenate([[0.0], np.cumsum(service[:-1] - gaps[1:])])
         response = walk - np.minimum.accumulate(walk) + service
-        start = search.WARMUP_S + search.DISCARDED * step.seconds
+        start = WARMUP_S + DISCARDED * step.seconds
         counted = response[np.searchsorted(np.cumsum(gaps), start) :]
         late = int(np.count_nonzero(counted > (self.latency + self.tokens) / PER_SECOND))
         return Probe(step.stage, step.rate, len(counted), (late,))

@@ -35,7 +35,7 @@ from dyno.contracts.pace import ARRIVALS, LOADS, LOOPS, UNIFORM
 from dyno.contracts.settings import unknown
 from dyno.contracts.value_types import MOST
 
-SEARCHED = ("rate", "samples", "until", "within", "budget", "retries")
+SEARCHED = ("rate", "samples", "until", "budget", "retries")
 """Options that a search for a capacity has no use for."""
 LEAST_MEMORY = 50 << 20
 """Bytes of a trial: the interpreter alone needs about as much."""
@@ -129,7 +129,7 @@ class RunRequest:
         TIME,
         "With --until: maximum time of the run. Default: 1800.",
         "With `until`: no sample is begun that would probably end after this time. `--resume` continues for as long "
-        "again. Default: 1800",
+        "again. Default: 1800. With a limit: time of all searches, shared alike; probes are shortened. 1800 each",
         least=1,
         most=MOST_SECONDS,
     )
@@ -322,7 +322,7 @@ class RunRequest:
                 each.check(value)
         if self.budget is not None and self.duration is not None:
             raise UsageError("budget (the maximum) and duration (fixed) of a phase exclude each other")
-        if self.within is not None and self.until is None:
+        if self.within is not None and self.until is None and not self.limit:
             raise UsageError("within is the maximum time of a run with until: give until, such as 5%, too")
         if self.limit:
             try:
@@ -370,7 +370,7 @@ class PlanOptions:
     until: Annotated[float, Meta(gt=0, le=1)] | None = None
     """Blocks are added until no interval reaches further than this share of its median; null: `samples` blocks."""
     within: Amount | None = None
-    """Seconds after which no block is begun; null without `until`."""
+    """Seconds after which no block is begun; of searches, their bound; else null without `until`."""
     least: Count = 1
     """Blocks that are done however long they take; left out if 1."""
     confine: Count | None = None

@@ -28,7 +28,7 @@ def searched_as_recorded(shell: Shell) -> int:
     """Checks that each probe of the run file is the one that the search asks for after those before it. Returns the
     number of probes."""
     run = results.load(shell.file)
-    closed, *attempts = by_block(run.attempts)
+    (closed,), attempts = by_block(run.attempts)
     probes = [probe(each, run.limits, lambda sample: False) for each in attempts]
     for at, attempt in enumerate(attempts):
         step = next_step(run.limits, maximum(closed) or 0.0, probes[:at], capacity, seed=int(run.plan["seed"]))
@@ -68,6 +68,37 @@ def test_a_limit_that_never_or_always_holds_ends_soon(shell: Shell, limit: str, 
     status, out, err = shell.dyno(*search(shell, "synthetic", limit))
     assert status == 0 and says in out, err
     assert searched_as_recorded(shell) <= 5
+
+
+def test_a_capacity_is_priced(shell: Shell) -> None:
+    prices = shell.home / "prices.toml"
+    prices.write_text("load = 1_000_000\n[prices.synthetic]\nmonth = 5\n")
+    status, out, err = shell.dyno(*search(shell, "synthetic:wait_us=500", "p50<900s"), "--prices", prices)
+    assert status == 0 and "machines" in out, out + err
+    capacity = shell.shown()["cells"][0]["capacity"]
+    assert 0 < capacity["wall_s"] < capacity["bound_s"] and capacity["forecast_s"] > 0
+
+
+def test_a_probe_is_killed_at_the_timeout(shell: Shell) -> None:
+    command = search(shell, "synthetic:wait_us=5000000", "p50<900s")
+    status, _, err = shell.dyno(*command, "--timeout", "1")
+    assert status == 3, err
+    run = results.load(shell.file)
+    assert [each.outcome for each in run.attempts] == ["timeout"] * 3
+    assert all(each.why == "not done after 1 s" for each in run.attempts)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--timeout", "60"), "give at least 125"),
+        (("--within", "60"), "within 60: 1 search of 17 probes need"),
+        (("--within", "0.1"), "within"),
+    ],
+)
+def test_a_search_that_can_not_fit_is_refused(shell: Shell, words: tuple[str, ...], why: str) -> None:
+    status, out, err = shell.dyno("capacity", "selftest", "-e", "synthetic", "--limit", "p99<5ms", *words)
+    assert (status, out) == (2, "") and is_one_line(err) and why in err
 
 
 @pytest.mark.parametrize(

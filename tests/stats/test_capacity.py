@@ -13,7 +13,8 @@ from shell import TESTS
 
 from dyno.contracts import limits as contract
 from dyno.contracts.limits import CONFIRM, EXPLORE, LAST, Limit, Probe, parse, parse_all
-from dyno.runner import search
+from dyno.contracts.model import UsageError
+from dyno.contracts.probe_time import SPARE, USUAL_TIMES, ProbeTimes, Spent, forecast, seconds
 from dyno.runner.search import Step, next_step
 from dyno.stats import capacity
 from dyno.stats.capacity import Capacity
@@ -157,32 +158,107 @@ def test_what_the_last_probe_breaks_was_not_sustained() -> None:
     _, probes, _ = queues.run(model, (2,))
     last = probes[-1]
 
-    def ending(share: float) -> Capacity:
-        changed = [*probes[:-1], Probe(LAST, last.rate, last.operations, (round(last.operations * share),))]
+    def ending(share: float, operations: int = last.operations) -> Capacity:
+        changed = [*probes[:-1], Probe(LAST, last.rate, operations, (round(operations * share),))]
         figure = next_step((model.limit,), 2 * probes[0].rate, changed, capacity.capacity, seed=2)
         assert isinstance(figure, Capacity)
         return figure
 
     assert ending(0.0).kind == ending(0.0105).kind == capacity.FOUND
+    # A short probe has few busy periods, so its share scatters more.
+    assert ending(0.06, 2_000).kind == capacity.FOUND and ending(0.06, 20_000).kind == capacity.UNSUSTAINED
     broken = ending(0.2)
     assert broken.kind == capacity.UNSUSTAINED and broken.rate is None
     assert broken.low is not None and broken.high is not None and broken.low < broken.high <= last.rate
 
 
-def test_a_failed_probe_is_repeated_once() -> None:
+def test_lost_probes_are_repeated() -> None:
     whole = searched(queue_shares)[1]
-    figure, probes = searched(queue_shares, failing=[1, 6])
-    assert figure.kind == capacity.FOUND and len(probes) == len(whole) + 2
-    assert [probe for probe in probes if not probe.failed] == whole and probes[1].rate == probes[2].rate
-    figure, probes = searched(queue_shares, failing=[1, 2])
-    assert figure.kind == capacity.FAILED and len(probes) == 3 and figure.low == MAXIMUM / 2
+    figure, probes = searched(queue_shares, failing=[1, 2, 6])
+    assert figure.kind == capacity.FOUND and len(probes) == len(whole) + 3
+    assert [probe for probe in probes if not probe.failed] == whole and probes[1].rate == probes[3].rate
+    figure, probes = searched(queue_shares, failing=[1, 2, 3])
+    assert figure.kind == capacity.FAILED and len(probes) == 4 and figure.low == MAXIMUM / 2
 
 
-@pytest.mark.parametrize(("text", "rate", "duration"), [("p99<5ms", 540, 300 / 0.01 / 540), ("p99<5ms", 50_000, 10)])
-def test_a_confirming_probe_counts_enough_operations(text: str, rate: float, duration: float) -> None:
-    beyond = search.BEYOND[CONFIRM]
-    assert search.seconds([parse(text)], rate, beyond) == pytest.approx(duration)
-    assert search.seconds([parse(text), parse("p99.99<1s")], rate, beyond) == pytest.approx(max(2_000_000 / rate, 10))
+def test_a_wrong_answer_ends_the_search() -> None:
+    step = next_step((P99,), MAXIMUM, [Probe(EXPLORE, 5_000, 0, final=True)], capacity.capacity, seed=1)
+    assert isinstance(step, Capacity) and step.kind == capacity.FAILED
+
+
+# -- the time of a search --------------------------------------------------------------------------------------------
+
+
+def timed(maximum: float, times: ProbeTimes, around: float) -> tuple[Capacity, list[Step], float]:
+    """Searches an M/M/1 queue of this rate. Each trial takes the time `around` beside its phase. Returns also the
+    steps and the time of all trials."""
+    probes, steps = list[Probe](), list[Step]()
+    total = times.least + times.warmup + around
+    while True:
+        spent = Spent(total, around)
+        step = next_step((P99,), maximum, probes, capacity.capacity, seed=1, times=times, spent=spent)
+        if not isinstance(step, Step):
+            return step, steps, total
+        steps.append(step)
+        operations = round(step.rate * step.seconds * 0.8)
+        late = round(operations * math.exp(-max(maximum - step.rate, 0) * 50 / maximum))
+        probes.append(Probe(step.stage, step.rate, operations, (late,)))
+        total += times.warmup + step.seconds + around
+
+
+@pytest.mark.parametrize("bound", [120.0, 300.0, 600.0, 1_800.0])
+@pytest.mark.parametrize("maximum", [20.0, 400.0, 5_000.0, 1e6])
+def test_a_search_keeps_its_bound(maximum: float, bound: float) -> None:
+    figure, steps, total = timed(maximum, ProbeTimes(1.0, 5.0, 20.0, bound), around=2.0)
+    assert total <= bound
+    if maximum * bound > 10_000:
+        # Else the probes have too few operations.
+        assert figure.kind == capacity.FOUND and steps[-1].stage == LAST and len(steps) >= 10
+
+
+def test_an_unbounded_search_takes_what_its_forecast_says() -> None:
+    times = ProbeTimes(1.0, 5.0, 20.0)
+    for maximum in (400.0, 5_000.0, 1e6):
+        _, _, total = timed(maximum, times, around=2.0)
+        assert forecast((P99,), times, maximum, around=2.0) == pytest.approx(total, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("bound", "stages"), [(70.0, [EXPLORE] * 3 + [CONFIRM] * 4 + [LAST]), (40.0, [EXPLORE] * 3), (10.0, [])]
+)
+def test_a_short_bound_leaves_out_rounds(bound: float, stages: list[str]) -> None:
+    figure, steps, total = timed(5_000.0, ProbeTimes(1.0, 5.0, 20.0, bound), around=2.0)
+    assert [step.stage for step in steps] == stages and total <= max(bound, 8)
+    assert (figure.kind == capacity.FOUND) == (LAST in stages)
+
+
+def test_probes_fit_into_the_timeout() -> None:
+    _, steps, _ = timed(20.0, ProbeTimes(1.0, 5.0, 20.0, timeout=30.0), around=2.0)
+    assert max(step.seconds for step in steps) == 30 - 1 - 2 * SPARE
+    assert steps[-1].seconds == 20
+
+
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [
+        (ProbeTimes(timeout=60.0), "the longest probe takes 65 s besides starting and loading: give at least 125"),
+        (ProbeTimes(bound=60.0), r"within 120: 2 searches of 17 probes need at least 234 s"),
+    ],
+)
+def test_too_short_a_time_is_refused(times: ProbeTimes, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        times.check(2)
+
+
+@pytest.mark.parametrize(("rate", "duration"), [(540, 300 / 0.01 / 540), (50_000, 10)])
+def test_a_confirming_probe_counts_enough_operations(rate: float, duration: float) -> None:
+    assert seconds([P99], rate, CONFIRM, USUAL_TIMES) == pytest.approx(duration)
+    strict = [P99, parse("p99.99<1s")]
+    assert seconds(strict, rate, CONFIRM, USUAL_TIMES) == pytest.approx(max(2_000_000 / rate, 10))
+
+
+def test_the_last_probe_takes_as_long_as_requested() -> None:
+    assert seconds([parse("p99.9<5ms")], 10, LAST, ProbeTimes(last=7.0)) == 7
 
 
 def test_a_maximum_of_zero_is_refused() -> None:

@@ -83,11 +83,22 @@ def natively(run: Run) -> Run:
 # For each doubt, a run that raises only that doubt.
 
 
-def last_probe(**maintenance: int | None) -> Run:
+SEARCHED = {"limit": ["p50<1ms"], "phases": ["read"]}
+
+
+def last_probe(judged: int = 1_000, **maintenance: int | None) -> Run:
     """A search whose last probe held, and saw the engine's occasional work so many times."""
-    sample = a_sample(judged=100, broken={"p50<1ms": 0}, maintenance=maintenance)
+    sample = a_sample(judged=judged, broken={"p50<1ms": 0}, maintenance=maintenance)
     probe = an_attempt(1, sample, stage="last", rate=500.0)
-    return a_run(an_attempt(0, a_sample()), probe, plan={"limit": ["p50<1ms"], "phases": ["read"]})
+    return a_run(an_attempt(0, a_sample()), probe, plan=SEARCHED)
+
+
+def idle_machine() -> Run:
+    """A null engine's search in which no rate holds."""
+    sample = a_sample(judged=1_000, broken={"p50<1ms": 900})
+    probes = [an_attempt(at, sample, stage="explore", rate=500.0 / at) for at in range(1, 5)]
+    run = a_run(an_attempt(0, a_sample()), *probes, plan=SEARCHED)
+    return replace(run, cells=tuple(replace(cell, floor=True) for cell in run.cells))
 
 
 RAISED: dict[str, Callable[[], Run]] = {
@@ -114,6 +125,8 @@ RAISED: dict[str, Callable[[], Run]] = {
     "wake-ups": lambda: a_run(*worst(**waited(10_000, 10_000)), host=WAKING),
     "unsettled": lambda: a_run(*worst(settled=False)),
     "unseen": lambda: last_probe(checkpoint=0),
+    "brief": lambda: last_probe(judged=400),
+    "machine": idle_machine,
     "interpreter": lambda: a_run(*measured_in("3.10.13"), host=HERE),
     "steal": lambda: strained(steal_percent=50.0),
     "swap": lambda: strained(swapped_in_bytes=10 * MIB),

@@ -11,13 +11,17 @@ import pytest
 from searching import LIMIT, LIMIT_S, SHARE, simulated
 
 from dyno import results
+from dyno.contracts.limits import CONFIRM, LAST
+from dyno.contracts.model import Trial
 from dyno.options import RunRequest
-from dyno.results import Run
+from dyno.results import Attempt, Run
+from dyno.results.probes import NOTHING_DUE
 from dyno.runner import plan
 from dyno.runner.probes import Searches
 from dyno.stats.answer import answers
 from dyno.stats.capacity import capacity
 from dyno.stats.compare import pairs
+from dyno.stats.doubts import doubts
 from dyno.stats.history import steps
 from dyno.stats.metric import CAPACITY
 from dyno.stats.summary import CellSummary, summarize
@@ -86,9 +90,94 @@ def test_a_failed_closed_loop_and_failed_probes_have_a_reason() -> None:
     lost = replace(closed, outcome="crash", why="killed", samples=())
     (row,) = summarize(replace(run, attempts=(lost,)))
     assert not row.valid and row.why is not None and "killed" in row.why
-    failed = [replace(each, outcome="timeout", why="too slow", samples=()) for each in others[:2]]
+    failed = [replace(each, outcome="timeout", why="too slow", samples=()) for each in others[:3]]
     (row,) = summarize(replace(run, attempts=(closed, *failed)))
     assert not row.valid and row.why is not None and "too slow" in row.why
+    empty = [replace(each, samples=(replace(each.samples[0], judged=0),)) for each in others[:3]]
+    (row,) = summarize(replace(run, attempts=(closed, *empty)))
+    assert row.why == NOTHING_DUE
+
+
+def next_trials(run: Run, *attempts: Attempt) -> list[Trial]:
+    """The trials with which the search of `run` goes on after these attempts."""
+    searched = plan.make(RunRequest("selftest", ["one=synthetic:wait_us=1"], limit=[LIMIT], seed=6))
+    return next(Searches(searched, lambda sample: False, capacity).blocks(list(attempts)), [])
+
+
+def test_a_lost_closed_loop_is_repeated() -> None:
+    run = simulated(6, one=2_000.0)
+    lost = [replace(run.attempts[0], block=at, outcome="crash", why="killed", samples=()) for at in range(3)]
+    (trial,) = next_trials(run, *lost[:2])
+    assert (trial.block, trial.stage) == (2, None)
+    assert next_trials(run, *lost) == []
+    assert next_trials(run, replace(lost[0], outcome="refused")) == []
+
+
+def test_lost_probes_are_counted_and_shown() -> None:
+    run = simulated(6, one=2_000.0)
+    closed, first, *others = run.attempts
+    moved = [replace(each, block=each.block + 2) for each in (first, *others)]
+    lost = [replace(first, block=at, outcome="crash", why="killed", samples=()) for at in (1, 2)]
+    (trial,) = next_trials(run, closed, *lost)
+    assert (trial.block, trial.stage, trial.rate) == (3, first.stage, first.rate)
+    found = replace(run, attempts=(closed, *lost, *moved))
+    (row,) = summarize(found)
+    assert row.valid and row.searched is not None and row.searched.lost == ("crash: killed", "crash: killed")
+    (doubt,) = (doubt for doubt in doubts(row, found) if doubt.code == "attempts")
+    assert doubt.short == "2 lost"
+    assert doubt.text == "2 trials of the search were lost and repeated; the last: crash: killed"
+
+
+def test_a_search_that_reached_its_bound_says_so() -> None:
+    run = simulated(6, one=2_000.0)
+    (row,) = summarize(replace(run, attempts=run.attempts[:3]))
+    assert row.why is not None and row.why.startswith("out of time: ")
+    (row,) = summarize(replace(run, attempts=run.attempts[:3], ending=None))
+    assert row.why == "not measured yet"
+
+
+def _shorter(attempt: Attempt) -> Attempt:
+    """The attempt at a probe with a hundredth of its operations."""
+    (sample,) = attempt.samples
+    broken = {limit: count // 100 for limit, count in sample.broken.items()}
+    return replace(attempt, samples=(replace(sample, judged=(sample.judged or 0) // 100, broken=broken),))
+
+
+def test_short_probes_and_a_short_last_probe_are_doubted() -> None:
+    run = simulated(6, one=2_000.0)
+    assert "brief" not in {doubt.code for row in summarize(run) for doubt in doubts(row, run)}
+    for stage, words in ((CONFIRM, "--within or --timeout shortened them"), (LAST, "a longer --confirm")):
+        attempts = tuple(_shorter(each) if each.stage == stage else each for each in run.attempts)
+        changed = replace(run, attempts=attempts)
+        texts = [doubt.text for row in summarize(changed) for doubt in doubts(row, changed) if doubt.code == "brief"]
+        assert len(texts) == 1 and words in texts[0]
+
+
+def test_a_limit_of_the_machine_is_not_the_engines() -> None:
+    run = simulated(6, one=2_000.0, idle=1_900.0)
+    null = replace(run.cells[1], floor=True)
+    changed = replace(run, cells=(run.cells[0], null))
+    texts = [doubt.text for row in summarize(changed) for doubt in doubts(row, changed) if doubt.code == "machine"]
+    assert len(texts) == 1 and "holds the limit up to 1,7" in texts[0]
+    slow = simulated(6, one=500.0, idle=1_900.0)
+    changed = replace(slow, cells=(slow.cells[0], replace(slow.cells[1], floor=True)))
+    assert "machine" not in {doubt.code for doubt in doubts(summarize(changed)[0], changed)}
+
+
+def test_a_machine_that_cannot_hold_the_limit_is_named() -> None:
+    run = simulated(6, one=2_000.0, idle=2.0)
+    changed = replace(run, cells=(run.cells[0], replace(run.cells[1], floor=True)))
+    for row in summarize(changed):
+        (doubt,) = (doubt for doubt in doubts(row, changed) if doubt.code == "machine")
+        assert "can't hold the limit" in doubt.text and "/s: the limit is this machine's" in doubt.text
+
+
+def test_a_search_shows_its_forecast_beside_its_time() -> None:
+    (row,) = summarize(simulated(6, one=2_000.0))
+    assert row.searched is not None
+    data = row.searched.as_data()
+    assert data["bound_s"] == 1_800 and data["lost"] == []
+    assert 0 < data["forecast_s"] <= 1_800 and data["wall_s"] == len(row.attempts)
 
 
 def test_a_run_file_keeps_the_search(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from shell import Shell, small
 from dyno import registry
 from dyno.cli.engines import clock
 from dyno.options import RunRequest
-from dyno.runner.plan import make, unpaced
+from dyno.runner.plan import make
+from dyno.runner.unpaced import unpaced
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -177,6 +177,18 @@ def test_a_probe_warms_up_at_its_rate_and_is_counted_afterwards() -> None:
     assert (closed.rate, closed.warmup_ns, closed.limits) == (None, 2_000_000_000, {})
 
 
+def test_a_null_engines_probe_has_its_whole_time() -> None:
+    run_plan = make("lmdb", "null", phases=["rand-key"], limit=["p99<5ms"], warmup=2.0)
+    (null,) = (cell for cell in run_plan.cells if cell.floor)
+    assert run_plan.pace(null, Trial(1, 1, "explore", 800.0, 10.0))["duration_ns"] == 12_000_000_000
+
+
+def test_a_searchs_timeout_is_that_of_its_longest_probe() -> None:
+    assert make("lmdb", phases=["rand-key"], limit=["p99<5ms"]).timeout == 3 * 65 + 60
+    with pytest.raises(UsageError, match=r"timeout 60: .* at least 125"):
+        make("lmdb", phases=["rand-key"], limit=["p99<5ms"], timeout=60)
+
+
 @pytest.mark.parametrize("rate", ["max", "0.5", "1", "1e9", 100, 0.25])
 def test_a_rate_may_be_any_that_can_be_kept_and_max_is_none(rate: Any) -> None:
     ((found,),) = values(make(rate=[rate]), "rate")

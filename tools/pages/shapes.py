@@ -81,11 +81,13 @@ class ProbeShape(TypedDict):
     """How many of them broke each limit."""
     client_limited: bool
     """Whether the load generator was the limit."""
+    final: bool
+    """Whether the trial failed for good: a wrong answer, or a refusal."""
 
 
 class CapacityShape(TypedDict):
     kind: str
-    """`found`, `at least`, `none`, `unsteady`, `unsustained`, `failed` or `unfinished`."""
+    """`found`, `at least`, `none`, `unsteady`, `unsustained`, `failed`, `unfinished` or `out of time`."""
     per_second: float | None
     low: float | None
     """Lower end of the 95 % interval; without a figure, the highest rate that held."""
@@ -95,6 +97,14 @@ class CapacityShape(TypedDict):
     """The limit that binds."""
     maximum: float | None
     """Operations per second of the closed loop."""
+    wall_s: float
+    """Time of all trials of the search."""
+    forecast_s: float | None
+    """Time of a usual search, forecast after the closed loop."""
+    bound_s: float | None
+    """The search's share of `within`; null for run files of 0.1.0."""
+    lost: list[str]
+    """Why trials of the search were lost, in their order."""
     probes: list[ProbeShape]
 
 

@@ -151,7 +151,7 @@ def plan_of(run: Run) -> dict[str, Any]:
         plan.pop("budget", None)
     if "limit" in plan:
         # A search chooses its rates and the number of its probes.
-        for key in ("rate", "samples", "until", "within"):
+        for key in ("rate", "samples", "until"):
             plan.pop(key, None)
     if (definition := run.header.get("definition")) is not None:
         tables = {name: one["file"] for name, one in _data_files(definition).items()}

@@ -7,12 +7,14 @@ import click
 from dyno.cli import flag_values
 from dyno.cli.flag_values import output_option, work_option
 from dyno.cli.run import OVERWRITE, RESUME, request, run_command, run_flags
+from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
 from dyno.options import SEARCHED
 
 HELP = {
     "duration": "Least duration of a probe. Default: 10; longer where few operations a second are due.",
     "warmup": "Uncounted work before each probe, at its rate. Default: 5.",
+    "within": "Maximum time of all searches, shared alike; probes are shortened to fit. Default: 1800 for each row.",
     "arrivals": "Arrivals: poisson (the default) or uniform, which flatters a queue.",
 }
 
@@ -24,6 +26,7 @@ HELP = {
 @output_option("Run file to write. Default: SUITE-DATE-TIME.json.", "RUN")
 @RESUME
 @OVERWRITE
+@click.option("--prices", "table", type=flag_values.PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
 @work_option()
 def capacity_command(what: str, **given: Any) -> int:
@@ -33,7 +36,7 @@ def capacity_command(what: str, **given: Any) -> int:
     dyno capacity records -e sqlite,redis --phases mixed --clients 8 --limit 'p99<5ms'
     dyno capacity records -e postgresql --phases get --limit 'p99.9<20ms' --limit 'errors<0.1%' -o c.json
     """
-    given |= dict.fromkeys((*SEARCHED, "on", "most", "table"))
+    given |= dict.fromkeys((*SEARCHED, "on", "most"))
     if not request(what, given).limit:
         raise UsageError("capacity needs a limit: --limit 'p99<5ms', or limit = [\"p99<5ms\"] in the plan file")
     assert run_command.callback is not None

@@ -11,13 +11,15 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dyno.cli.console import print_note, progress
+from dyno.cli.engines import clock
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial
+from dyno.contracts.probe_time import USUAL_PROBES
 from dyno.report.tables import display
 from dyno.results import FLOOR_BLOCKS, Attempt, is_reference
 from dyno.runner.parent import ProgressListener
 from dyno.runner.plan import Plan
-from dyno.runner.probes import USUAL_PROBES
+from dyno.runner.probes import forecast_search
 from dyno.stats.machine import machine_doubts
 
 
@@ -28,12 +30,14 @@ class Display(ProgressListener):
         self._bar = bar
         self._task = bar.add_task("starting", total=None, left="")
         self._description = ""
+        self._plan: Plan | None = None
         self._ranked: list[int] = []
         self._trials_left = Counter[int]()
         """By cell, like the durations of trials in seconds."""
         self._seconds: dict[int, list[float]] = defaultdict(list)
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
+        self._plan = plan
         floors = min(plan.samples, FLOOR_BLOCKS)
         self._ranked = [at for at, cell in enumerate(plan.cells) if not is_reference(plan.cells, cell)]
         for at in range(len(plan.cells)):
@@ -65,9 +69,17 @@ class Display(ProgressListener):
     def ended(self, cell: Cell, attempt: Attempt) -> None:
         if attempt.outcome != "ok":
             self._say(f"{cell.asked}, block {attempt.block + 1}: {attempt.outcome}: {attempt.why}")
+        elif self._plan is not None and self._plan.limit and attempt.stage is None:
+            self._say_forecast(self._plan, cell, attempt)
         if attempt.attempt == 0:
             self._count(attempt)
             self._bar.advance(self._task)
+
+    def _say_forecast(self, plan: Plan, cell: Cell, closed: Attempt) -> None:
+        times = forecast_search(plan, closed)
+        if times is not None:
+            usual, most = map(clock, times)
+            self._say(f"{cell.asked}: its search takes about {usual} of trials, {most} at most")
 
     def extended(self, blocks: int, why: str) -> None:
         self._extend(self._ranked)

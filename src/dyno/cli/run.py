@@ -21,6 +21,7 @@ from dyno.cli.show import PRICES
 from dyno.contracts.model import MAY_WRITE, Refused, UsageError
 from dyno.contracts.option_kinds import PARAMS, SIZE, SWITCH, WHOLE
 from dyno.contracts.passwords import mask_argument
+from dyno.contracts.probe_time import USUAL_PROBES
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES, OPTIONS, SEARCHED, Option, RunRequest
 from dyno.report.tables import answers, sections, side_by_side, text
@@ -28,10 +29,11 @@ from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
 from dyno.runner.parent import StopRule, forecast_time
-from dyno.runner.plan import Plan, unpaced
+from dyno.runner.plan import Plan
 from dyno.runner.plan_file import GIB, size
-from dyno.runner.probes import USUAL_PROBES, seconds_of_search
+from dyno.runner.probes import forecast_searches
 from dyno.runner.rows import placed
+from dyno.runner.unpaced import unpaced
 from dyno.stats.capacity import NONE, capacity
 from dyno.stats.costs import costs, read_prices
 from dyno.stats.searched import limited
@@ -91,7 +93,8 @@ def request(what: str, given: dict[str, Any], on: str | None = None) -> RunReque
     if "budget" in values:
         base = replace(base, duration=None)
     if "limit" in values:
-        chosen: dict[str, Any] = {name: () if name == "rate" else None for name in SEARCHED}
+        # The file's time is that of its own run.
+        chosen: dict[str, Any] = {name: () if name == "rate" else None for name in (*SEARCHED, "within")}
         base = replace(base, **chosen)
     base = replace(base, **{**values, "params": {**base.params, **values.get("params", {})}})
     return base if on is None else replace(base, engines=placed(registry.suite(base.suite), base.engines, on))
@@ -256,9 +259,11 @@ def run_command(
 def _forecast(run_plan: Plan) -> str:
     """The number of trials and the longest measuring time, as a sentence."""
     if run_plan.limit:
-        engines_named = len(run_plan.cells)
-        searches = f"{engines_named} search{'es' * (engines_named != 1)} of about {USUAL_PROBES} probes each"
-        return f"{searches}: {engines.clock(engines_named * seconds_of_search(run_plan))} at least"
+        cells = len(run_plan.cells)
+        searches = f"{cells} search{'es' * (cells != 1)} of about {USUAL_PROBES} probes each"
+        usual, most = map(engines.clock, forecast_searches(run_plan))
+        slow = "longer for slow engines and with starting, loading and checking"
+        return f"{searches}: {usual} if they all take their least time, {slow}; {most} at most (--within)"
     trials, seconds = forecast_time(run_plan)
     fewer = run_plan.samples > FLOOR_BLOCKS and any(is_reference(run_plan.cells, cell) for cell in run_plan.cells)
     blocks, phases = run_plan.samples, len(run_plan.phases)

@@ -16,6 +16,8 @@ EXPLORES = 4
 """After this many exploring probes, a search has its bracket, or ends because all held or none did."""
 ROUND = 4
 """Number of confirming probes in one round."""
+MOST_LOST = 3
+"""So many lost trials in a row end a search. Fewer are repeated, whatever `retries` is."""
 LEAST_SHARE = 5e-5
 """Smallest share of a limit: 100 operations of the 2 million that a probe counts at most."""
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -47,6 +49,8 @@ class Probe:
     """Number of these operations that broke each limit, in the order of the limits."""
     client_limited: bool = False
     """Whether the load generator was the limit, so that a broken limit says nothing about the engine."""
+    final: bool = False
+    """Whether a failure is one that another attempt would not change: a wrong answer, or a refusal."""
 
     @property
     def failed(self) -> bool:
@@ -104,6 +108,7 @@ def bracket(limits: Sequence[Limit], probes: Iterable[Probe]) -> tuple[Probe | N
     return below[-1] if below else None, broken
 
 
-def failed_twice(probes: Sequence[Probe]) -> bool:
-    """Returns whether the last two probes failed, which ends a search."""
-    return len(probes) > 1 and probes[-1].failed and probes[-2].failed
+def given_up(probes: Sequence[Probe]) -> bool:
+    """Returns whether a search ends because its last probes were lost, or one has failed for good."""
+    last = probes[-MOST_LOST:]
+    return any(probe.final for probe in probes) or (len(last) == MOST_LOST and all(probe.failed for probe in last))

@@ -147,3 +147,5 @@ class Trial(NamedTuple):
     """Of a probe: the stage of the search that asks for it, the offered operations per second, and its seconds."""
     rate: float | None = None
     seconds: float | None = None
+    bound: float | None = None
+    """Seconds after which a search's trial is killed, if that is before the run's timeout."""

@@ -1,22 +1,44 @@
 """The probes in a run that searches capacities, as the search and the statistics read them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 
 from dyno.contracts.limits import Limit, Probe
+from dyno.contracts.probe_time import Spent
 from dyno.fields import Sample
 from dyno.results.run import Attempt
 
+FINAL = ("wrong", "refused")
+"""Outcomes of failed attempts that another attempt would not change."""
+NOTHING_DUE = "no operation was due in the part that counts"
 
-def by_block(attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Returns the last attempt of each block, from the attempts at a cell: a closed loop, then the probes."""
+
+def by_block(attempts: Iterable[Attempt]) -> tuple[list[Attempt], list[Attempt]]:
+    """Returns the last attempt of each block, from the attempts at a cell: those at its closed loop, and the
+    probes."""
     last = {each.block: each for each in attempts}
-    return [last[block] for block in sorted(last)]
+    ordered = [last[block] for block in sorted(last)]
+    closed = list(takewhile(lambda each: each.stage is None, ordered))
+    return closed, ordered[len(closed) :]
 
 
 def measured(attempt: Attempt) -> Sample | None:
     """Returns what a search can use of an attempt; None if it has failed."""
     sample = next(iter(attempt.samples), None)
-    return sample if sample is not None and attempt.outcome == "ok" and not sample.void else None
+    usable = sample is not None and attempt.outcome == "ok" and not sample.void
+    if not usable or sample is None or (attempt.stage is not None and not sample.judged):
+        return None
+    return sample
+
+
+def failure(attempt: Attempt) -> str | None:
+    """Returns why a search can't use an attempt; None if it can."""
+    if measured(attempt) is not None:
+        return None
+    if attempt.outcome != "ok":
+        return f"{attempt.outcome}: {attempt.why}"
+    void = next((sample.void for sample in attempt.samples if sample.void), None)
+    return f"void: {void}" if void else NOTHING_DUE
 
 
 def maximum(closed: Attempt) -> float | None:
@@ -27,10 +49,26 @@ def maximum(closed: Attempt) -> float | None:
 
 
 def probe(attempt: Attempt, limits: Sequence[Limit], limited: Callable[[Sample], bool]) -> Probe:
-    """Returns what the search learns from a probe. `limited`: whether the load generator was the limit of a
-    sample."""
+    """Returns what the search learns from a probe, or from the attempt at a closed loop. `limited`: whether the load
+    generator was the limit of a sample."""
     sample, stage, rate = measured(attempt), attempt.stage or "", attempt.rate or 0.0
     if sample is None or not sample.judged:
-        return Probe(stage, rate, 0)
+        final = attempt.outcome in FINAL or any(sample.void for sample in attempt.samples)
+        return Probe(stage, rate, 0, final=final)
     broken = tuple(sample.broken.get(limit.text, 0) for limit in limits)
     return Probe(stage, rate, sample.judged, broken, limited(sample))
+
+
+def spent(attempts: Sequence[Attempt], warmup: float) -> Spent:
+    """Returns the time that the attempts of a search took. Later trials may copy the store that the first loaded, so
+    the time beside the phase is that of the probes, as soon as there are some."""
+    closed, probes = by_block(attempts)
+    # The closed loop's warm-up comes before its phase, and that of a probe is in its phase.
+    around = max(_times_around(probes) or [each - warmup for each in _times_around(closed)], default=0.0)
+    return Spent(sum(each.duration_ns for each in attempts) / 1e9, around)
+
+
+def _times_around(attempts: Sequence[Attempt]) -> list[float]:
+    """Returns the time that each attempt took beside its phase, in s, without the failed ones."""
+    samples = [(each, measured(each)) for each in attempts]
+    return [(each.duration_ns - sample.elapsed_ns) / 1e9 for each, sample in samples if sample is not None]

@@ -21,13 +21,13 @@ from dyno.contracts.model import NotInstalled, Preset, Trial, UsageError, Value
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON
 from dyno.contracts.passwords import secrets
+from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S, ProbeTimes
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, as_read, is_reference, planned
 from dyno.runner.rows import EngineRow, check_remote, hidden, natively_loadable, rows_of
-from dyno.runner.search import DISCARDED, LEAST_S, WARMUP_S
 
 DEFAULT_PRESET = "quick"
 ALL_PHASES = "all"
@@ -57,10 +57,10 @@ UNTIL_BLOCKS, WITHIN = 6, 1800.0
 run in s."""
 FLOOR_SECONDS = 0.3
 """Maximum measuring time of a null engine's phase, in s."""
+SEARCH_PATIENCE = 3
+"""Default timeout of a search's trials, as a multiple of its longest phase: slow engines take longer probes."""
 SPARE_SECONDS = 60.0
 """Time for a trial's other work, in s: opening, loading, checking."""
-MOST_LISTED = 6
-"""Maximum number of phases that a message lists by name; more are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +109,9 @@ class Plan(PlanOptions):
         own. Null engines are measured briefly, because their operations hardly vary."""
         rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
         trial = trial or Trial(0, 0)
+        if trial.stage is not None:
+            # A probe of a null engine takes as long as any other.
+            most = math.inf
         duration, warmup, probing = trial.seconds or self.duration, self.warmup, dict[str, Any]()
         if trial.stage is not None and trial.seconds is not None:
             # A probe warms up at its rate, in the phase, so that its queue is not empty when counting begins.
@@ -183,7 +186,7 @@ def make(request: RunRequest) -> Plan:
     rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
     if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):
         _check_native(suite, phases, combinations, own=definition is not None)
-    until, within = _ending(request, preset)
+    until, within = _ending(request, preset, len(rows) * len(combinations))
     samples = request.samples or (preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS))
     if len(rows) * len(combinations) > MOST_CELLS:
         raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells: expected at most {MOST_CELLS:,}")
@@ -250,6 +253,7 @@ def _check_searched(plan: Plan) -> None:
         if phase.temperature != "cold" and not phase.reported:
             why = phase.one_call or "one call does it all"
         raise UsageError(f"limit: phase {phase.name} can't be offered at a rate: {why}")
+    ProbeTimes.of(plan.data(), len(plan.cells)).check(len(plan.cells))
 
 
 def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
@@ -286,10 +290,13 @@ def resumed(request: RunRequest, path: Path) -> Plan:
     return plan
 
 
-def _ending(request: RunRequest, preset: Preset) -> tuple[float | None, float | None]:
+def _ending(request: RunRequest, preset: Preset, cells: int) -> tuple[float | None, float | None]:
     """Returns the target width of intervals, and the maximum time of the run in s. Returns None for both if the
-    number of blocks is fixed. The preset's width applies unless samples or times are requested."""
+    number of blocks is fixed. The preset's width applies unless samples or times are requested. A run that searches
+    has a maximum time alone."""
     until, within = request.until, request.within
+    if request.limit:
+        return None, within or BOUND_S * cells
     if until is None:
         counted = (request.samples, request.budget, request.duration, request.warmup)
         if preset.until is None or any(each is not None for each in counted):
@@ -309,9 +316,14 @@ def _timeout(
     if request.timeout is not None:
         return request.timeout
     phase_seconds = (request.duration or 0.0) + (request.warmup or 0.0)
+    patience = PATIENCE + 1
+    if request.limit:
+        longest = max(request.duration or LEAST_S, LAST_S if request.confirm is None else request.confirm)
+        phase_seconds = longest + (WARMUP_S if request.warmup is None else request.warmup)
+        patience = SEARCH_PATIENCE
     starts = 1 + sum(phase.temperature == "cold" for phase in suite.phases if phase.name in phases)
     starting = max((spec.ask("starting", spec.resolve(options)) for spec, options, *_ in rows), default=0.0)
-    return max(preset.timeout, (PATIENCE + 1) * len(phases) * phase_seconds + SPARE_SECONDS) + starts * starting
+    return max(preset.timeout, patience * len(phases) * phase_seconds + SPARE_SECONDS) + starts * starting
 
 
 def _phases(suite: Suite, preset: Preset, requested_names: Sequence[str]) -> tuple[str, ...]:
@@ -377,22 +389,3 @@ def _combinations(
         raise UsageError(f"suite {suite.name}: {cells:,} combinations of parameters: expected at most {MOST_CELLS:,}")
     for combination in product(*values.values()):
         yield dict(zip(values, combination, strict=True))
-
-
-def unpaced(plan: Plan) -> str:
-    """Returns a line that names the phases on which the plan's rate has no effect; empty if there are none."""
-    paced_cells = [cell for cell in plan.cells if cell.params[RATE.name] != UNPACED]
-    phases = [phase for phase in plan.made.phases if phase.name in plan.phases and paced_cells]
-    by_reason: dict[str, list[str]] = {}
-    for phase in sorted(phases, key=lambda phase: not phase.reported):
-        if phase.reported:
-            by_reason.setdefault("an outside tool does the work", []).append(phase.name)
-        elif any(phase.unpaced(cell.params) for cell in paced_cells):
-            name, equals, _ = phase.one_call.partition("=")
-            reason = f"{phase.one_call} makes each one call; -p {name}=1 paces them"
-            by_reason.setdefault(reason if equals else "one call does it all", []).append(phase.alias or phase.name)
-    parts = [
-        f"{f'{len(names)} phases' if len(names) > MOST_LISTED else ', '.join(names)} ({reason})"
-        for reason, names in by_reason.items()
-    ]
-    return f"The rate has no effect on {', nor on '.join(parts)}: measured at full speed" if parts else ""

@@ -4,15 +4,15 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dyno.contracts.limits import Limit, Probe
+from dyno.contracts.limits import Limit, Probe, given_up
 from dyno.contracts.model import Trial
+from dyno.contracts.probe_time import ProbeTimes, forecast
 from dyno.fields import Sample
 from dyno.results import Attempt
-from dyno.results.probes import by_block, maximum, probe
+from dyno.results.probes import by_block, maximum, probe, spent
 from dyno.runner import search
 from dyno.runner.plan import Plan
 
-USUAL_PROBES = 17
 Fit = Callable[[Sequence[Limit], Sequence[Probe]], Any]
 
 
@@ -24,6 +24,7 @@ class Searches:
 
     def __init__(self, plan: Plan, limited: Callable[[Sample], bool], fit: Fit) -> None:
         self._plan, self._limits, self._limited, self._fit = plan, plan.limits, limited, fit
+        self._times = ProbeTimes.of(plan.data(), len(plan.cells))
 
     def blocks(self, attempts: Sequence[Attempt]) -> Iterator[list[Trial]]:
         """Yields the trials of each block, in shuffled order, until all searches are over. `attempts` grows
@@ -39,22 +40,36 @@ class Searches:
     def _trial(self, cell: int, attempts: Sequence[Attempt]) -> Trial | None:
         """Returns the cell's next trial; None if its search is over. The first is a closed loop, which shows the
         most that the clients reach."""
-        attempts = by_block(each for each in attempts if each.cell == cell)
-        if not attempts:
-            return Trial(cell, 0, seconds=self._plan.duration)
-        most = maximum(attempts[0])
+        own = [each for each in attempts if each.cell == cell]
+        closed, others = by_block(own)
+        taken = spent(own, self._times.warmup)
+        block = len(closed) + len(others)
+        left = self._times.bound - taken.total
+        most = maximum(closed[-1]) if closed else None
         if most is None:
-            return None
-        probes = [probe(each, self._limits, self._limited) for each in attempts[1:]]
-        plan, least = self._plan, self._plan.duration or search.LEAST_S
+            over = left <= 0 or given_up([probe(each, self._limits, self._limited) for each in closed])
+            return None if over else Trial(cell, block, seconds=self._times.least, bound=left)
+        probes = [probe(each, self._limits, self._limited) for each in others]
         step = search.next_step(
-            self._limits, most, probes, self._fit, seed=plan.seed, least_s=least, last_s=plan.confirm
+            self._limits, most, probes, self._fit, seed=self._plan.seed, times=self._times, spent=taken
         )
         if not isinstance(step, search.Step):
             return None
-        return Trial(cell, len(attempts), step.stage, step.rate, step.seconds)
+        return Trial(cell, block, step.stage, step.rate, step.seconds, left)
 
 
-def seconds_of_search(plan: Plan) -> float:
-    """Returns the usual time of one engine's search, in s, if its probes need no more than their least time."""
-    return USUAL_PROBES * ((plan.duration or search.LEAST_S) + plan.warmup) + plan.confirm
+def forecast_search(plan: Plan, closed: Attempt) -> tuple[float, float] | None:
+    """Returns the time of a search and its bound, in s, after its closed loop; None if that has failed."""
+    times = ProbeTimes.of(plan.data(), len(plan.cells))
+    most = maximum(closed)
+    if most is None:
+        return None
+    return forecast(plan.limits, times, most, spent([closed], times.warmup).around), times.bound
+
+
+def forecast_searches(plan: Plan) -> tuple[float, float]:
+    """Returns the usual time of a run's searches if no probe takes longer than the least duration, and their bound,
+    in s."""
+    cells = len(plan.cells)
+    times = ProbeTimes.of(plan.data(), cells)
+    return cells * forecast(plan.limits, times), cells * times.bound

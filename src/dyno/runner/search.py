@@ -14,35 +14,33 @@ interrupted.
    that lies far on one side of the limit, because the machine was disturbed before, is followed by one on that side.
 3. Last, a longer probe at the low end of the capacity's interval.
 
-A failed probe is repeated once. A second failure in a row ends the search.
+A lost probe is repeated. Several losses in a row end the search, and so does a failure that a repetition would not
+change.
+
+`probe_time.shortened` bounds the search: probes are shortened so that all of a usual search fit. If they would be too
+short, rounds are left out; a further round also if its probes would be shortened to less than half.
 """
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Protocol, TypeVar
 
-from dyno.contracts.limits import CONFIRM, EXPLORE, EXPLORES, LAST, ROUND, Limit, Probe, bracket, failed_twice, worst
+from dyno.contracts.limits import CONFIRM, EXPLORE, EXPLORES, LAST, ROUND, Limit, Probe, bracket, given_up, worst
+from dyno.contracts.probe_time import FEWEST_CONFIRMED, NO_TIME, USUAL_TIMES, ProbeTimes, Spent, seconds, shortened
 
-WARMUP_S = 5.0
-"""Duration of operations at the probe's rate, right before it, that are not counted either."""
-DISCARDED = 0.2
-"""Share of the probe's duration whose operations are not counted, because a queue starts empty."""
-LEAST_S, LAST_S = 10.0, 60.0
-BEYOND = {EXPLORE: 100, CONFIRM: 300, LAST: 300}
-"""A probe takes as long as this many operations may break the strictest limit, but at most as MOST_OPERATIONS."""
-MOST_OPERATIONS = 2_000_000
 STEEP, WIDE, LONGEST = 0.05, 0.1, 3.0
 """Confirming probes are up to LONGEST times as long in two cases. The reach of their round is below STEEP: the share
 rises steeply where busy periods are long, and few of them fit in a probe. Or the interval is longer than WIDE,
 relative to the rate. At high rates, where one stall of the machine makes 1 % of a probe late, that is seconds, not
 operations."""
+HALF = 0.5
+"""A round after the usual ones is left out if its probes would be shortened to less than this share."""
 LOWEST = 1 / 64
 """Lowest explored rate, as a share of the clients' maximum."""
 MOST_EXPLORES, MOST_ROUNDS = 8, 8
-FEWEST_CONFIRMED = 12
 REACH = (0.02, 0.2)
 """Least and largest distance of a round's ends from its centre, relative to it."""
 WIDER = 1.5
@@ -68,7 +66,7 @@ class Step:
     rate: float
     """Operations due per second, of all clients."""
     seconds: float
-    """Duration, of which the first DISCARDED is not counted. WARMUP_S come before it."""
+    """Duration, of which the first part is not counted. The warm-up comes before it."""
 
 
 class _Line(Protocol):
@@ -96,12 +94,6 @@ class Figure(Protocol):
 F = TypeVar("F", bound=Figure)
 
 
-def seconds(limits: Sequence[Limit], rate: float, beyond: float, least: float = LEAST_S) -> float:
-    """Returns the duration of a probe in which `beyond` operations may break the strictest limit."""
-    operations = min(beyond / min(limit.share for limit in limits), MOST_OPERATIONS)
-    return max(operations / rate, least)
-
-
 def next_step(
     limits: Sequence[Limit],
     maximum: float,
@@ -109,35 +101,47 @@ def next_step(
     fit: Callable[[Sequence[Limit], Sequence[Probe]], F],
     *,
     seed: int,
-    least_s: float = LEAST_S,
-    last_s: float = LAST_S,
+    times: ProbeTimes = USUAL_TIMES,
+    spent: Spent = NO_TIME,
 ) -> Step | F:
     """Returns the next probe, or the capacity if the search is over.
 
     `maximum`: most operations per second that the clients reach in a closed loop. `probes`: all probes so far, in the
     order of their measuring, failed ones included. `fit`: `dyno.stats.capacity.capacity`. `seed`: of the search, for
-    the order of the rates within a round. `least_s`, `last_s`: least durations of a probe, and of the last."""
+    the order of the rates within a round. `times`: durations of the probes, and the search's bound. `spent`: what the
+    search has taken of it."""
     if maximum <= 0:
         raise ValueError(f"expected a maximum above 0 op/s, got {maximum:g}")
     valid = [probe for probe in probes if not probe.failed]
     explored = [probe for probe in valid if probe.stage == EXPLORE]
     rounds = [probe for probe in valid if probe.stage == CONFIRM]
-    if failed_twice(probes) or any(probe.stage == LAST for probe in valid):
+    if given_up(probes) or any(probe.stage == LAST for probe in valid):
         return fit(limits, probes)
+
+    def step(stage: str, rate: float, longer: float = 1.0) -> Step | None:
+        wanted = longer * seconds(limits, rate, stage, times)
+        explores = [wanted] * (EXPLORES - len(explored) - 1) if stage == EXPLORE else []
+        for confirms in _confirms(stage, len(rounds)):
+            following = explores + [longer * seconds(limits, rate, CONFIRM, times)] * confirms
+            duration = shortened(stage, wanted, following, times, spent)
+            if duration is not None:
+                return Step(stage, rate, duration)
+        return None
+
     if not rounds:
         held, broken = bracket(limits, explored)
         if (rate := _explore(limits, maximum, explored)) is not None:
-            return Step(EXPLORE, rate, seconds(limits, rate, BEYOND[EXPLORE], least_s))
+            return step(EXPLORE, rate) or fit(limits, probes)
         if held is None:
             return fit(limits, probes)
         if broken is None or broken.client_limited:
-            return Step(LAST, held.rate, seconds(limits, held.rate, BEYOND[LAST], last_s))
+            return step(LAST, held.rate) or fit(limits, probes)
     number = len(rounds) // ROUND
     if len(rounds) % ROUND == 0 and number:
         figure = fit(limits, probes)
         low = figure.low if figure.rate is not None else None
         if low is not None and (number == MOST_ROUNDS or _confirmed(figure, rounds)):
-            return Step(LAST, low, seconds(limits, low, BEYOND[LAST], last_s))
+            return step(LAST, low) or figure
         if number == MOST_ROUNDS:
             return figure
     before = explored + rounds[: number * ROUND]
@@ -146,7 +150,25 @@ def next_step(
     random.Random(f"{seed} {number}").shuffle(rates)
     rate = rates[len(rounds) % ROUND]
     longer = min(max((STEEP / reach) ** 2, _width(fit(limits, before)) / WIDE, 1), LONGEST)
-    return Step(CONFIRM, rate, longer * seconds(limits, rate, BEYOND[CONFIRM], least_s))
+    following_step = step(CONFIRM, rate, longer)
+    further = len(rounds) >= FEWEST_CONFIRMED and len(rounds) % ROUND == 0
+    if following_step is None or (further and following_step.seconds < HALF * seconds(limits, rate, CONFIRM, times)):
+        figure = fit(limits, probes)
+        ending = None if figure.rate is None or figure.low is None else step(LAST, figure.low)
+        return ending or figure
+    return following_step
+
+
+def _confirms(stage: str, confirmed: int) -> Iterator[int]:
+    """Yields the number of confirming probes that follow a probe of this stage: the usual number, and fewer rounds
+    for a search with little time."""
+    if stage == LAST:
+        yield 0
+        return
+    rest = ROUND - confirmed % ROUND - 1 if stage == CONFIRM else 0
+    while rest + confirmed + ROUND <= FEWEST_CONFIRMED:
+        rest += ROUND
+    yield from range(rest, -1, -ROUND)
 
 
 def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -> float | None:

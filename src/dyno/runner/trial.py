@@ -147,9 +147,8 @@ def run_trial(
     on_phase: Callable[[str], None],
 ) -> Attempt:
     """Executes attempt `number` of a trial in the directory `home`, which is created and removed."""
-    if trial.seconds:
-        # The timeout is that of a trial without a fixed duration.
-        plan = replace(plan, timeout=plan.timeout + 2 * (trial.seconds + plan.warmup))
+    if trial.bound is not None:
+        plan = replace(plan, timeout=min(plan.timeout, trial.bound))
     started, begin = datetime.now(timezone.utc), monotonic_ns()
     report, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
     before = facts.counters()

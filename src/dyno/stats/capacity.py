@@ -26,14 +26,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import mul
+from statistics import median
 
-from dyno.contracts.limits import CONFIRM, EXPLORES, LAST, ROUND, Limit, Probe, bracket, failed_twice, worst
+from dyno.contracts.limits import CONFIRM, EXPLORES, LAST, ROUND, Limit, Probe, bracket, given_up, worst
 from dyno.stats.estimate import Center, quotient, two_sided
 from dyno.stats.verdict import CONFIDENCE as RATIO_CONFIDENCE
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
 FOUND, NONE, AT_LEAST, UNSTEADY = "found", "none", "at least", "unsteady"
-UNSUSTAINED, FAILED, UNFINISHED = "unsustained", "failed", "unfinished"
+UNSUSTAINED, FAILED, UNFINISHED, OUT_OF_TIME = "unsustained", "failed", "unfinished", "out of time"
 CONFIDENCE = 0.975
 """Nominal confidence of the 95 % interval. Counts of queues are skewed: nominal 95 % contained the truth in 85 to
 93 % of the searches with bursty service."""
@@ -89,8 +90,8 @@ class Line:
 class Capacity:
     kind: str
     """`found`; `none` if no probe held; `at least` if only the clients limited; `unsteady` if the probes are no line
-    with a positive slope; `unsustained` if the last probe broke a limit; `failed` if two probes in a row failed;
-    `unfinished` if probes are missing."""
+    with a positive slope; `unsustained` if the last probe broke a limit; `failed` if several probes in a row were
+    lost, or one failed for good; `unfinished` if probes are missing; `out of time` if the search's bound ended it."""
     rate: float | None = None
     """Operations per second; the highest rate that held if the kind is `at least`."""
     low: float | None = None
@@ -111,7 +112,7 @@ def capacity(limits: Sequence[Limit], probes: Sequence[Probe]) -> Capacity:
     rounds = [probe for probe in valid if probe.stage == CONFIRM]
     last = next((probe for probe in valid if probe.stage == LAST), None)
     unknown = Capacity(UNFINISHED, low=held.rate if held else None, high=broken.rate if broken else None)
-    if failed_twice(probes):
+    if given_up(probes):
         return replace(unknown, kind=FAILED)
     if not rounds:
         if last is None:
@@ -123,20 +124,25 @@ def capacity(limits: Sequence[Limit], probes: Sequence[Probe]) -> Capacity:
     interval = line.interval(CONFIDENCE) if line else None
     if line is None or interval is None or interval[0] <= 0:
         return replace(unknown, kind=UNSTEADY, line=line)
-    if last is not None and not _sustained(limits, last, line):
+    if last is not None and not _sustained(limits, last, line, median(probe.operations for probe in rounds)):
         return replace(unknown, kind=UNSUSTAINED, limit=line.limit, line=line)
     low, high = min(interval[0], line.root * (1 - NARROWEST)), max(interval[1], line.root * (1 + NARROWEST))
     return Capacity(FOUND if last else UNFINISHED, line.root, low, high, line.limit, _center(line), line)
 
 
-def _sustained(limits: Sequence[Limit], last: Probe, line: Line) -> bool:
-    """Returns whether the last probe held, or broke the limit by no more than the probes scatter."""
+def _sustained(limits: Sequence[Limit], last: Probe, line: Line, operations: float) -> bool:
+    """Returns whether the last probe held, or broke the limit by no more than the probes scatter. `operations`: of a
+    confirming probe."""
     t = two_sided(RATIO_CONFIDENCE, line.used - 2)
-    allowed = [last.operations * limit.share for limit in limits]
-    return all(
-        broken <= most + t * math.sqrt(max(line.scatter * most**POWER, most))
-        for broken, most in zip(last.broken, allowed, strict=True)
-    )
+    # The scatter holds for probes as long as the confirming ones. A shorter probe has as many busy periods fewer, so
+    # its variance shrinks with its length, and not with the length to the power POWER.
+    usual = max(last.operations, operations)
+    for limit, broken in zip(limits, last.broken, strict=True):
+        most = last.operations * limit.share
+        variance = line.scatter * most * (usual * limit.share) ** (POWER - 1)
+        if broken > most + t * math.sqrt(max(variance, most)):
+            return False
+    return True
 
 
 def _stretch(probes: Sequence[Probe], rounds: Sequence[Probe]) -> list[Probe]:

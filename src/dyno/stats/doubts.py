@@ -7,11 +7,14 @@ from itertools import chain
 from typing import Any
 
 from dyno.contracts.histogram import percentiles
+from dyno.contracts.limits import CONFIRM, LAST
 from dyno.contracts.model import Tier
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import LIBRARY_LOAD
+from dyno.contracts.probe_time import DISCARDED, needed_operations
 from dyno.fields import Sample
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
+from dyno.stats.capacity import NONE
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.load_limit import (
     BUSY_PERCENT,
@@ -25,7 +28,8 @@ from dyno.stats.load_limit import (
 )
 from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts, texts
 from dyno.stats.remote import CLOCK_PERCENT, NETWORK_PERCENT, UNEVEN_PERCENT, raised
-from dyno.stats.summary import MOST_FAILED, CellSummary
+from dyno.stats.searched import few_operations, machine_limit
+from dyno.stats.summary import MOST_FAILED, CellSummary, summarize
 
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0
@@ -74,8 +78,7 @@ def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) ->
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Returns all doubts about a row's number."""
     judges = (
-        *(_trials, _time, _pauses, _idle, _open, _maintenance, _stall, _temperature, _bottleneck, _wake_ups),
-        _failures,
+        *(_trials, _time, _pauses, _idle, _open, _search, _stall, _temperature, _bottleneck, _wake_ups, _failures),
         *(_device, _circumstances, _answers, _machines),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
@@ -191,9 +194,28 @@ def _machines(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt(each.code, each.short, each.sentence, **each.values)
 
 
-def _maintenance(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Yields a doubt about a capacity whose last probe did not see the engine's occasional work."""
-    for sample in row.samples if row.searched is not None else ():
+def _search(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Yields doubts about a capacity: a limit that the machine itself breaks, probes that were too short, and a last
+    probe that did not see the engine's occasional work."""
+    search = row.searched
+    if search is None:
+        return
+    for floor in summarize(run):
+        alike = floor.cell.floor and (floor.phase, floor.cell.params) == (row.phase, row.cell.params)
+        if not alike or floor.searched is None or (row.cell.floor and floor.searched.capacity.kind != NONE):
+            # A null engine's own capacity is the machine's anyway.
+            continue
+        holds = machine_limit(search, floor.searched, run.limits)
+        if holds is not None:
+            yield _doubt("machine", "machine", engine=floor.cell.label, holds=holds)
+    limit = min(run.limits, key=lambda limit: limit.share).text
+    confirming = sum(probe.stage == CONFIRM and not probe.failed for probe in search.probes)
+    for stage, sentence in ((CONFIRM, "brief"), (LAST, "brief last")):
+        if few := few_operations(search, run.limits, stage):
+            needed = needed_operations(run.limits, stage) * (1 - DISCARDED)
+            counts = {"few": len(few), "probes": confirming, "least": min(few), "needed": needed}
+            yield _doubt("brief", "brief", sentence, limit=limit, **counts)
+    for sample in row.samples:
         for what, count in sample.maintenance.items():
             if not count:
                 yield _doubt("unseen", "unseen", what=what, seconds=sample.elapsed_ns / 1e9)
@@ -275,6 +297,11 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
         first = next(sample.first_error for sample in row.samples if sample.errors)
         operations = sum(sample.operations for sample in row.samples)
         yield _doubt("errors", f"{errors:,} errors", errors=errors, operations=operations, first=first)
+    if row.searched is not None:
+        if row.valid and (lost := row.searched.lost):
+            short = f"{len(lost)} lost"
+            yield _doubt("attempts", short, "lost probes", lost=len(lost), last=lost[-1])
+        return
     failed = [attempt for attempt in row.attempts if attempt.outcome != "ok"]
     if failed and row.valid:
         outcomes = ", ".join(sorted({attempt.outcome for attempt in failed}))

@@ -1,17 +1,33 @@
 """What the searches of a run found: for each cell, its probes and its capacity."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.limits import LAST, Limit, Probe, worst
+from dyno.contracts.probe_time import DISCARDED, ProbeTimes, forecast, needed_operations
 from dyno.fields import Sample
-from dyno.results import Attempt
-from dyno.results.probes import by_block, maximum, measured, probe
-from dyno.stats.capacity import AT_LEAST, FAILED, FOUND, NONE, UNFINISHED, UNSTEADY, UNSUSTAINED, Capacity, capacity
+from dyno.results import Attempt, Run
+from dyno.results.probes import by_block, failure, maximum, probe, spent
+from dyno.stats.capacity import (
+    AT_LEAST,
+    FAILED,
+    FOUND,
+    NONE,
+    OUT_OF_TIME,
+    UNFINISHED,
+    UNSTEADY,
+    UNSUSTAINED,
+    Capacity,
+    capacity,
+)
 from dyno.stats.estimate import Estimate
 from dyno.stats.load_limit import load_limit
+
+NEARLY = 0.9
+"""A probe judged enough operations if it judged this share of those that its limit needs: arrivals are random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +39,18 @@ class Searched:
     """Most operations per second that the clients reached in a closed loop; None if that trial has failed."""
     probes: tuple[Probe, ...]
     attempts: tuple[Attempt, ...]
-    """The attempt at each probe; if the closed loop has failed, the attempt at it."""
+    """The attempt at each probe; if the closed loop has failed, the attempts at it."""
     shown: Attempt | None
     """The probe whose latencies describe the row: the last; without one, the highest that held, or the lowest that
     broke a limit."""
+    wall_s: float
+    """Time of all attempts."""
+    forecast_s: float | None
+    """Time of the search as forecast after its closed loop; None if that has failed."""
+    bound_s: float | None
+    """Bound of the search; None for run files of 0.1.0."""
+    lost: tuple[str, ...]
+    """Why trials of the search were lost."""
 
     @property
     def throughput(self) -> Estimate | None:
@@ -47,6 +71,10 @@ class Searched:
             "high": found.high,
             "limit": None if found.limit is None else found.limit.text,
             "maximum": self.maximum,
+            "wall_s": self.wall_s,
+            "forecast_s": self.forecast_s,
+            "bound_s": self.bound_s,
+            "lost": list(self.lost),
             "probes": [asdict(probe) for probe in self.probes],
         }
 
@@ -56,17 +84,39 @@ def limited(host: Mapping[str, Any], sample: Sample) -> bool:
     return load_limit([sample], host) is not None
 
 
-def search_of(limits: Sequence[Limit], attempts: Sequence[Attempt], host: Mapping[str, Any]) -> Searched:
-    """Returns what the search of a cell found, from its attempts."""
-    closed, *others = by_block(attempts) or (None,)
-    most = None if closed is None else maximum(closed)
+def search_of(run: Run, attempts: Sequence[Attempt]) -> Searched | None:
+    """Returns what the search of a cell found, from its attempts; None if the run doesn't search."""
+    if not run.limits:
+        return None
+    limits, host = run.limits, run.header.get("host", {})
+    times = ProbeTimes.of(run.plan, len(run.cells))
+    closed, others = by_block(attempts)
+    most = maximum(closed[-1]) if closed else None
     probes = tuple(probe(each, limits, lambda sample: limited(host, sample)) for each in others)
-    if closed is not None and most is None:
-        return Searched(Capacity(FAILED), None, (), (closed,), None)
     held = [(p.stage == LAST, p.rate, -at) for at, p in enumerate(probes) if not p.failed and worst(limits, p) <= 0]
     broke = [(p.stage == LAST, -p.rate, -at) for at, p in enumerate(probes) if not p.failed]
     best = max(held or broke, default=None)
-    return Searched(capacity(limits, probes), most, probes, tuple(others), None if best is None else others[-best[2]])
+    found = Capacity(FAILED) if closed and most is None else capacity(limits, probes)
+    if found.kind == UNFINISHED and run.ending is not None:
+        found = replace(found, kind=OUT_OF_TIME, rate=None, center=None)
+    return Searched(
+        found,
+        most,
+        probes,
+        tuple(closed if most is None else others),
+        None if best is None else others[-best[2]],
+        wall_s=spent(attempts, times.warmup).total,
+        forecast_s=None if most is None else forecast(limits, times, most, spent(closed, times.warmup).around),
+        bound_s=None if math.isinf(times.bound) else times.bound,
+        lost=tuple(why for each in (*closed, *others) if (why := failure(each)) is not None),
+    )
+
+
+def few_operations(found: Searched, limits: Sequence[Limit], stage: str) -> list[int]:
+    """Returns the numbers of operations that the stage's probes judged, of those that judged too few for the
+    strictest limit."""
+    least = NEARLY * (1 - DISCARDED) * needed_operations(limits, stage)
+    return [each.operations for each in found.probes if each.stage == stage and 0 < each.operations < least]
 
 
 def why_no_figure(found: Searched, limits: Sequence[Limit]) -> str | None:
@@ -77,16 +127,37 @@ def why_no_figure(found: Searched, limits: Sequence[Limit]) -> str | None:
     if kind == UNFINISHED:
         return "not measured yet"
     if kind == FAILED:
-        return next((f"{a.outcome}: {a.why}" for a in reversed(found.attempts) if measured(a) is None), "it failed")
+        return found.lost[-1] if found.lost else "it failed"
     between = f"between {0 if low is None else low:,.0f} and {high or 0:,.0f}/s"
+    if kind == OUT_OF_TIME:
+        bound = "" if found.bound_s is None else f"{found.bound_s:,.0f} s (--within) and "
+        known = between if high else "no probe broke a limit"
+        return f"out of time: no further probe fits into {bound}a trial's --timeout; {known}"
     if kind == UNSTEADY:
         return f"unsteady: no line with a positive slope; {between}"
     if kind == UNSUSTAINED:
         return f"unsustained: the last probe broke a limit; {between}"
     assert kind == NONE
+    return f"none: {lowest_probe(found, limits)}"
+
+
+def machine_limit(found: Searched, floor: Searched, limits: Sequence[Limit]) -> str | None:
+    """Returns what a null engine's search says of the machine if it holds no more than an engine's; else None."""
+    null = floor.capacity
+    if null.kind == NONE:
+        return f"can't hold the limit: {lowest_probe(floor, limits)}"
+    held = null.rate if null.kind == FOUND else null.high if null.kind in (UNSTEADY, UNSUSTAINED) else None
+    reached = found.capacity.rate or found.capacity.high
+    if held is None or reached is None or reached < NEARLY * held:
+        return None
+    return f"holds the limit up to {held:,.0f}/s only"
+
+
+def lowest_probe(found: Searched, limits: Sequence[Limit]) -> str:
+    """Returns what the probe with the lowest rate measured: 'p99 is 12.8 ms at 193/s'."""
     lowest = min((p for p in found.probes if not p.failed), key=lambda p: p.rate)
     attempt = found.attempts[found.probes.index(lowest)]
-    return f"none: {_broken(limits, lowest, attempt)} at {lowest.rate:,.3g}/s"
+    return f"{_broken(limits, lowest, attempt)} at {lowest.rate:,.3g}/s"
 
 
 def _broken(limits: Sequence[Limit], lowest: Probe, attempt: Attempt) -> str:

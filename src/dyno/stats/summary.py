@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 from dyno import fields
 from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import percentiles
-from dyno.contracts.limits import Limit
 from dyno.contracts.model import Caveat, Fact, Phase
 from dyno.fields import FIELDS, Sample
 from dyno.results import Attempt, Run, damaged
@@ -169,7 +168,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
     attempts = grouped((attempt.cell, attempt) for attempt in run.attempts)
     try:
         return tuple(
-            _summary(cell, tuple(attempts.get(at, ())), run.phases[phase], run.header.get("host", {}), run.limits)
+            _summary(run, at, tuple(attempts.get(at, ())), run.phases[phase])
             for phase in run.plan["phases"]
             for at, cell in enumerate(run.cells)
             if (id(cell), phase) not in absent
@@ -179,12 +178,10 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
         raise damaged(run.path, error) from None
 
 
-def _summary(
-    cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: Mapping[str, Any], limits: tuple[Limit, ...]
-) -> CellSummary:
+def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) -> CellSummary:
     phase = declared.name
     last: Collection[Attempt] = {a.block: a for a in attempts}.values()
-    search = search_of(limits, attempts, host) if limits else None
+    search = search_of(run, attempts)
     if search is not None:
         last = [] if search.shown is None else [search.shown]
     by_block = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
@@ -193,7 +190,7 @@ def _summary(
     void = (s.void for attempt in attempts for s in attempt.samples if s.phase == phase and s.void is not None)
     why = next((f"void: {reason}" for reason in void), None) or _why_not(list(last), every, phase)
     if search is not None and (why is None or why == NOT_YET):
-        why = why_no_figure(search, limits)
+        why = why_no_figure(search, run.limits)
     counted = tuple(every) if why is None else ()
     # Facts are shown even without a number, for example how many requests of a burst were throttled.
     described = () if why is not None and why.startswith("void") else tuple(every)
@@ -212,7 +209,7 @@ def _summary(
         "by_machine": _percentiles_of_each((), [s.by_machine for s in counted]),
     }
     return CellSummary(
-        cell=cell,
+        cell=run.cells[at],
         phase=phase,
         about=declared,
         valid=why is None,
@@ -237,7 +234,7 @@ def _summary(
         version=about.version if about else None,
         settings=about.settings if about else None,
         caveats=about.caveats if about else (),
-        limit=load_limit(counted, host) if search is None else None,
+        limit=load_limit(counted, run.header.get("host", {})) if search is None else None,
         attempts=attempts,
         searched=search,
         **{each.key: figures[each.name] for each in FIELDS if each.summary and each.key in _KEYS},

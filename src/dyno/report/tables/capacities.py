@@ -10,7 +10,19 @@ from dyno.results import Run
 from dyno.stats.capacity import AT_LEAST, FOUND
 from dyno.stats.load_limit import cpu_ns
 
-HEADS = ("engine", "parameters", "rate", "interval", "p50", "p99", "server CPU", "probes", REMARKS)
+HEADS = (
+    "engine",
+    "parameters",
+    "rate",
+    "interval",
+    "p50",
+    "p99",
+    "server CPU",
+    "probes",
+    "took",
+    "forecast",
+    REMARKS,
+)
 
 
 def sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
@@ -40,6 +52,7 @@ def legend(run: Run) -> list[str]:
     return [
         "p50, p99 and server CPU are those of the last probe, from when an operation was due; of an engine without a"
         " capacity, those of the highest rate that held or the lowest that did not",
+        "took: the time of all trials; forecast: of a usual search, after its closed loop, and not over its bound",
         "at least: no limit broke at the highest rate that the clients offer",
     ]
 
@@ -68,6 +81,8 @@ def _cells(row: Row, changing: Sequence[str]) -> list[str]:
         *times,
         "" if server is None else f"{server * 100:.0f} %",
         str(len(search.probes)),
+        units.long_duration(search.wall_s * 1e9),
+        "" if search.forecast_s is None else units.long_duration(search.forecast_s * 1e9),
         ", ".join([*row.remarks(), *seen]),
     ]
 
