@@ -120,7 +120,7 @@ class Shell:
         """The trial lines of the run file, read without Dyno; optionally of one engine."""
         header, *lines = [json.loads(line) for line in self.file.read_text().splitlines()]
         of = [at for at, cell in enumerate(header["cells"]) if engine in (None, cell["engine"])]
-        return [line for line in lines if line["cell"] in of]
+        return [line for line in lines if line.get("cell") in of]
 
     def planned(self) -> int:
         """The number of trials in the run file's plan, including null engines.

@@ -200,13 +200,27 @@ def test_a_complete_run_is_resumed_by_doing_nothing(shell: Shell, complete: byte
     assert shell.left() == []
 
 
+def test_complete_run_is_resumed_with_more_samples(shell: Shell, complete: bytes) -> None:
+    shell.file.write_bytes(complete)
+    assert shell.dyno(*COMPLETE_PLAN, "--samples", "3", "-o", shell.file, "--resume").status == 0
+    assert shell.file.read_bytes().startswith(complete)
+    assert {attempt["block"] for attempt in shell.attempts()} == {0, 1, 2}
+    shown = shell.dyno("show", shell.file).out
+    assert "3 of 3 trials of each row" in shown
+    # Without its last trials, the file is that of an interrupted run.
+    shell.file.write_bytes(b"".join(shell.file.read_bytes().splitlines(keepends=True)[:-1]))
+    assert "2 to 3 of 3 trials of each row" in shell.dyno("show", shell.file).out
+    assert shell.dyno(*COMPLETE_PLAN, "--samples", "3", "-o", shell.file, "--resume").status == 0
+    assert "3 of 3 trials of each row" in shell.dyno("show", shell.file).out
+
+
 @pytest.mark.claim("A run is not resumed by another plan")
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         (("-e", "sqlite"), "other engines, tiers or parameters"),
         (("-p", "value_size=99"), "other engines, tiers or parameters"),
-        (("--samples", "5"), "samples was 2"),
+        (("--samples", "1"), "samples was 2"),
         (("--seed", "9"), "seed was 1"),
         (("--phases", "scan"), "phases was ['rand-key']"),
         (("--rate", "100"), "other engines, tiers or parameters"),

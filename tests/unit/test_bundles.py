@@ -150,6 +150,11 @@ def faster(members: dict[str, bytes]) -> None:
         (lambda members: members.update({"more.json": b"{}"}), False, "lists other members"),
         (lambda members: members.update({"manifest.json": b"[]"}), False, "damaged"),
         (lambda members: members.update({"manifest.json": b"[" * 100_000}), False, "damaged"),
+        (
+            lambda members: members.update({"manifest.json": b" " * (1 << 20) + b"{}"}),
+            False,
+            "manifest has more than",
+        ),
         (lambda members: members.update({"../outside": b"x"}), False, "the name of a member"),
         (lambda members: members.update({"/etc/outside": b"x"}), False, "the name of a member"),
         (lambda members: members.update({"data/../../x": b"x"}), False, "the name of a member"),

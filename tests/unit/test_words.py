@@ -148,6 +148,20 @@ def test_a_ratio_has_three_digits_that_count(value: float | None, expected: str)
     assert units.ratio(value) == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (60.2, 22.0, 230_000.0, "60"),
+        (22.4, 22.3, 230_000.0, "22.4"),
+        (0.04, 0.0001, 900.0, "0.04"),
+        (0.0002, 0.0001, 900.0, "0.0002"),
+        (1.42, 1.31, 1.54, "1.42"),
+    ],
+)
+def test_ratio_stays_in_its_interval(value: float, low: float, high: float, expected: str) -> None:
+    assert units.ratio(value, low, high) == expected
+
+
 def test_a_ratio_stands_with_its_interval() -> None:
     assert wording.ratio(Verdict("faster", 1.424, 1.311, 1.54, 0.31, 5, None)) == ("1.42", "1.31 – 1.54")
     assert wording.ratio(unclear(2, 1))[0] == "–"

@@ -144,6 +144,8 @@ def _check(members: list[zipfile.ZipInfo]) -> None:
     for member in members:
         if not NAME.fullmatch(member.filename) or member.orig_filename != member.filename:
             raise ValueError(f"the name of a member is not accepted: {member.filename!r:.80}")
+        if member.filename == MANIFEST and member.file_size > MOST_MANIFEST:
+            raise ValueError(f"its manifest has more than {MOST_MANIFEST // MIB} MiB")
         if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{member.filename} is encrypted, or compressed in an unknown way")
     whole = sum(member.file_size for member in members)

@@ -27,6 +27,13 @@ def is_output(path: str) -> bool:
     return path in OUTPUT
 
 
+def beside(path: Path, suffix: str) -> Path:
+    """Returns the file that is named like a run file, with another suffix. Raises UsageError for a directory."""
+    if path.is_dir():
+        raise UsageError(f"can't read {path}: it is {KINDS[stat.S_IFDIR]}")
+    return path.with_suffix(suffix)
+
+
 def check(path: str) -> None:
     """Raises UsageError if `save` can't write the file, as far as that is known beforehand, and if it would replace a
     run file, which can't be made again."""

@@ -54,7 +54,7 @@ def publish_command(run_file: Path, path: str | None, key: Path | None, overwrit
     dyno publish r.json --sign ~/.ssh/id_ed25519
     dyno replicate r.dyno
     """
-    target = Path(path or run_file.with_suffix(ENDING))
+    target = Path(path or files.beside(run_file, ENDING))
     if target.suffix != ENDING:
         raise UsageError(f"-o {target}: the name of a bundle ends in {ENDING}")
     if target.exists() and not overwrite:

@@ -67,7 +67,7 @@ def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by
             raise UsageError(f"--by prints tables and writes no page: leave out -o, --open, --url{prices_too}")
         _print_by(by, [results.load(run) for run in runs], table)
         return
-    page = path or str(runs[0].with_suffix(".html"))
+    page = path or str(files.beside(runs[0], ".html"))
     if files.is_output(page) and (show or url):
         raise UsageError(f"{'--open' if show else '--url'} needs a page in a file, got -o {page}")
     _check_page(page, path is not None, overwrite)

@@ -26,7 +26,7 @@ from dyno.contracts.sanitize import MOST, sanitize
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT
 from dyno.fields import HISTOGRAMS, Sample
 from dyno.results.agreement import void_disagreeing
-from dyno.results.run import Attempt, End, Header, Run, apply_server_tiers, set_labels
+from dyno.results.run import Attempt, End, Extension, Header, Run, apply_server_tiers, set_labels
 
 OPENING = b'{"kind":"run"'
 """First bytes of a run file that Dyno wrote."""
@@ -34,9 +34,9 @@ _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"kind"\s*:\s*"run"')
 _BEGINNING_BYTES = 1 << 16
 MOST_BYTES, MOST_LINE = 2048 * MIB, 64 * MIB
 """Maximum size of a run file, and of one of its lines."""
-SEVERAL_LINES = frozenset({"why", "output", "first_error", "void", "absent"})
-"""Keys whose texts may have line breaks."""
-_WITH_NAMES = HISTOGRAMS | {"absent"}
+KEPT = {**dict.fromkeys(("why", "output", "first_error", "void", "absent"), "\n\t"), "definition": "\n\t\r"}
+"""Line breaks and tabs that texts may have, by key. A definition has whole scripts."""
+_WITH_NAMES = HISTOGRAMS | {"absent", "definition"}
 """Keys of tables by name. The texts in them are treated as texts of the table's own key."""
 DIGITS = 20
 """Maximum number of digits of a whole number, enough for 64 bits."""
@@ -143,7 +143,7 @@ def cleaned(data: Any, name: str = "") -> Any:
     if isinstance(data, str):
         if name in HISTOGRAMS:
             return sanitize(data, MOST_HISTOGRAM + 1)
-        return _fit(data, "\n\t" if name in SEVERAL_LINES else "")
+        return _fit(data, KEPT.get(name, ""))
     if isinstance(data, list):
         return [cleaned(value, name) for value in data]
     if isinstance(data, dict):
@@ -179,6 +179,8 @@ def _loaded(path: Path) -> Run:
                 raise ValueError("not an object")
             # If further lines follow an `end` line, the run was resumed.
             ending = typed(data, End)["why"] if data.get("kind") == "end" else None
+            if data.get("kind") == "extension":
+                header["plan"]["samples"] = typed(data, Extension)["samples"]
             if data.get("kind") == "trial":
                 attempts.append(attempt(data, len(cells), phases))
                 _share(attempts[-1], known)

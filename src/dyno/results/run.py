@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Percent, Resources, Strain, Text
+from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Percent, Positive, Resources, Strain, Text
 from dyno.contracts.limits import Limit, parse_all
 from dyno.contracts.model import STAND_IN_PREFIX, Caveat, Phase, Tier, weakest
 from dyno.fields import Sample
@@ -35,6 +35,12 @@ class Crashes(TypedDict):
     count: Count
     outcomes: Mapping[Text, Count]
     lost: Count
+
+
+class Extension(TypedDict):
+    """A line of a run that was resumed with more samples than it was begun with."""
+
+    samples: Positive
 
 
 class End(TypedDict):

@@ -146,6 +146,11 @@ def _plan(path: Path, line: bytes) -> tuple[int, frozenset[str]]:
     return len(cells), frozenset(header["plan"]["phases"])
 
 
+def extend(path: Path, samples: int) -> None:
+    """Appends a line with the new, larger number of samples of each row. Raises OSError."""
+    _add(path, _encoded(path, {"kind": "extension", "samples": samples}))
+
+
 def end(path: Path, why: str) -> None:
     """Appends a line with the reason why no further block was added. Raises OSError."""
     _add(path, _encoded(path, {"kind": "end", "why": why}))

@@ -273,6 +273,9 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
     run = results.load(path)
     # A file of an earlier version lacks the options that were added later.
     old = {**{each.name: each.default for each in fields(PlanOptions)}, **run.plan}
+    further = not plan.limit and plan.samples > run.plan["samples"]
+    if further:
+        old["samples"] = plan.samples
     why = ", ".join(f"{name} was {old.get(name)}" for name, new in plan.data().items() if old.get(name) != new)
     if results.planned(path) != results.as_read(plan.cells):
         why = "other engines, tiers or parameters"
@@ -281,6 +284,8 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
     if why:
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")
     results.cut_incomplete_line(path)
+    if further:
+        results.extend(path, plan.samples)
     return list(run.attempts)
 
 

@@ -135,4 +135,4 @@ def figures(checks: list[Check]) -> str:
     low = min(check.low for check in checks if check.low is not None)
     high = max(check.high for check in checks if check.high is not None)
     interval = units.ratio_interval(low, high)
-    return f"{units.ratio(first.ratio, high - low)} [{interval}]" if len(checks) == 1 else interval
+    return f"{units.ratio(first.ratio, low, high)} [{interval}]" if len(checks) == 1 else interval

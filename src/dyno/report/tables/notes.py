@@ -10,7 +10,7 @@ from dyno.report.tables import display, units
 from dyno.report.tables.display import listed
 from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import Group, Row, varying
-from dyno.results import Attempt, Run
+from dyno.results import Attempt, Run, is_reference
 from dyno.stats.doubts import MEANINGS
 from dyno.stats.machine import probed, shares
 from dyno.stats.summary import absences, grouped
@@ -250,10 +250,14 @@ def fixed(run: Run) -> str:
 
 def trials(run: Run, how: str = "; median and 95 % interval over trials") -> str:
     """Returns the number of ended trials, and `how` they are summarised."""
-    ended = max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
+    trials_of = Counter(attempt.cell for attempt in run.final())
+    ended = max(trials_of.values(), default=0)
     if run.limits:
         return f"at most {max(ended - 1, 0)} probes of each row, each a run in a fresh process, in shuffled order"
-    return f"{ended} of {run.blocks} trials of each row{how}"
+    # Null engines among others have fewer.
+    fewest = min(trials_of[at] for at, cell in enumerate(run.cells) if not is_reference(run.cells, cell))
+    number = f"{fewest} to {ended}" if fewest < ended else ended
+    return f"{number} of {run.blocks} trials of each row{how}"
 
 
 def unfinished(run: Run) -> str:

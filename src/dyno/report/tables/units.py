@@ -168,19 +168,18 @@ def rounded(value: float, digits: int, rounding: Rounding) -> float:
     return rounding(round(value * step, 6)) / step
 
 
-def ratio(value: float | None, width: float = 0.0) -> str:
-    """Formats a ratio with at most three decimals around 1. `width`: the width of its interval. If the interval is
-    wide, fewer decimals are shown."""
+def ratio(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Formats a ratio with at most three decimals around 1. If the interval from `low` to `high` is wide, fewer
+    decimals are shown, but the ratio is neither rounded out of its interval nor to zero."""
     if value is None:
         return UNKNOWN
-    if width > 0 and value > 0:
-        allowed = math.floor(math.log10(FINENESS / width))
-        usual = 0 if value >= 99.5 else 1 if value >= 10 else 2 if value >= 2 else 3
-        if allowed < usual:
-            return f"{round(value, allowed):,.{max(allowed, 0)}f}"
-    if value >= 99.5:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if value >= 10 or value < 0.1 else f"{value:.3f}" if value < 2 else f"{value:.2f}"
+    if low is None or high is None or value <= 0 or high <= low:
+        return _with_three_digits(value)
+    two_digits_of_it = 1 - math.floor(math.log10(value))
+    for decimals in range(max(_decimals(high - low), two_digits_of_it), _usual_decimals(value)):
+        if low <= round(value, decimals) <= high:
+            return _with_decimals(value, decimals)
+    return _with_three_digits(value)
 
 
 def ratio_interval(low: float | None, high: float | None) -> str:
@@ -190,7 +189,36 @@ def ratio_interval(low: float | None, high: float | None) -> str:
         return UNKNOWN
     if is_wide(low, high):
         return f"{two_digits(low, math.floor)} – {two_digits(high, math.ceil)}"
-    return f"{ratio(low, high - low)} – {ratio(high, high - low)}"
+    return f"{_end(low, high - low)} – {_end(high, high - low)}"
+
+
+def _end(value: float, width: float) -> str:
+    if width > 0 and value > 0 and _decimals(width) < _usual_decimals(value):
+        return _with_decimals(value, _decimals(width))
+    return _with_three_digits(value)
+
+
+def _decimals(width: float) -> int:
+    """Returns the number of decimals of a ratio whose interval has this width; negative for tens and more."""
+    return math.floor(math.log10(FINENESS / width))
+
+
+def _usual_decimals(value: float) -> int:
+    if value >= 99.5:
+        return 0
+    return 1 if value >= 10 else 2 if value >= 2 else 3
+
+
+def _with_decimals(value: float, decimals: int) -> str:
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+
+
+def _with_three_digits(value: float) -> str:
+    if value >= 99.5:
+        return f"{value:,.0f}"
+    if value >= 10 or value < 0.1:
+        return f"{value:.3g}"
+    return f"{value:.3f}" if value < 2 else f"{value:.2f}"
 
 
 def is_wide(low: float, high: float) -> bool:

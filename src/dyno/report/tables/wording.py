@@ -110,7 +110,7 @@ def point(of: Verdict) -> str:
     if of.ratio is None or of.low is None or of.high is None:
         return units.ratio(of.ratio)
     if not units.is_wide(of.low, of.high):
-        return units.ratio(of.ratio, of.high - of.low)
+        return units.ratio(of.ratio, of.low, of.high)
     if of.low > 1:
         return f"≥ {units.two_digits(of.low, math.floor)}"
     return f"≤ {units.two_digits(of.high, math.ceil)}" if of.high < 1 else units.UNKNOWN
