@@ -9,6 +9,7 @@ from madeup import a_cell, of_rates
 from test_load_limit import a_limited_run
 
 from dyno.contracts.model import Tier
+from dyno.report.site.league import machine_name
 from dyno.results import Run
 from dyno.results.run import URL
 from dyno.stats.league import Result, Standing, count, verdicts
@@ -114,6 +115,14 @@ def defined(file: str, sha256: str) -> Run:
     definition = {"tables": {"t": {"file": file, "sha256": sha256}}}
     rows = (a_cell("a"), {"read": FAST}), (a_cell("b"), {"read": SLOW})
     return of_rates(*rows, phases=["read"], definition=definition)
+
+
+@pytest.mark.parametrize(("available", "quota", "named"), [(1, None, "1 cores"), (4, 1.5, "1.5 cores")])
+def test_machines_with_other_usable_cores_are_two(available: int, quota: float | None, named: str) -> None:
+    cpu = {"model": "Small", "logical_cores": 4, "available_cores": available, "quota_cores": quota}
+    run = of_rates((a_cell("a"), {"read": FAST}), phases=["read"])
+    run = replace(run, header={**run.header, "host": {"cpu": cpu, "memory": {"total_bytes": 1 << 30}}})
+    assert machine_name(run).startswith(f"Small, {named}")
 
 
 def test_other_definitions_limits_and_awake_cores_are_other_work() -> None:

@@ -281,6 +281,20 @@ def test_what_readers_refuse_is_not_written(monkeypatch: pytest.MonkeyPatch) -> 
         bundle.pack(RUN)
 
 
+@pytest.mark.parametrize(
+    ("least", "expected"),
+    [(1, {"until": "12.5%", "within": 600.0}), (6, {})],
+    ids=["own", "of the preset"],
+)
+def test_plan_of_a_bundle_ends_like_its_run(tmp_path: Path, least: int, expected: dict[str, Any]) -> None:
+    def until_narrow(header: Data, trials: list[Data]) -> None:
+        header["preset"] = "quick"
+        header["plan"] |= {"until": 0.125, "within": 600.0, "least": least}
+
+    plan = bundle.plan_of(results.load(changed(tmp_path, until_narrow)))
+    assert {name: plan[name] for name in ("until", "within") if name in plan} == expected
+
+
 def test_ordinary_settings_are_no_secrets() -> None:
     for text in ("password_encryption=scram-sha-256", '"password":"***"', "ssl=on", "hash=4cc120", "tokens 5"):
         assert anonymous.secret_in(text) is None, text

@@ -147,6 +147,12 @@ def plan_of(run: Run) -> dict[str, Any]:
         if value in (None, False, [], "") or option.name in NOT_REPEATED or option.key in plan:
             continue
         plan[option.key] = f"{value}B" if option.kind is SIZE else value
+    if "until" in plan:
+        plan["until"] = f"{plan['until'] * 100:g}%"
+    if "preset" in plan and run.plan.get("least", 1) > 1:
+        # The preset's own rule, which also asks for a least number of blocks. A plan with `until` doesn't.
+        plan.pop("until", None)
+        plan.pop("within", None)
     if "duration" in plan:
         plan.pop("budget", None)
     if "limit" in plan:

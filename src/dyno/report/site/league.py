@@ -14,6 +14,7 @@ from dyno.report.site.data import Entry
 from dyno.report.tables import display, notes, units
 from dyno.results import Run
 from dyno.stats.league import MOST_PAIRS, Pair, Result, Standing, Work, count, verdicts
+from dyno.stats.load_limit import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import grouped
 from dyno.stats.verdict import MARGIN
@@ -61,7 +62,7 @@ class Leagues:
             return
         self._marks.add(_mark(run))
         of_run = verdicts(run)
-        machine, year = _machine(run), entry.created[:4] or UNKNOWN_YEAR
+        machine, year = machine_name(run), entry.created[:4] or UNKNOWN_YEAR
         for pair, verdict in of_run.items():
             self._results.setdefault(pair, []).append(Result(machine, year, verdict))
         self._runs[entry.suite] = self._runs.get(entry.suite, 0) + bool(of_run)
@@ -126,14 +127,16 @@ def _mark(run: Run) -> object:
     return run.plan["suite"], first and (first.cell, first.duration_ns), times
 
 
-def _machine(run: Run) -> str:
-    """Returns processor, number of cores and memory. The file system is left out, and memory is rounded: another
-    mount or kernel is not another machine."""
-    cpu, memory = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory"))
-    cores = cpu.get("logical_cores") or cpu.get("available_cores") or "?"
+def machine_name(run: Run) -> str:
+    """Returns processor, number of usable cores and memory. The file system is left out, and memory is rounded:
+    another mount or kernel is not another machine."""
+    host = run.header.get("host", {})
+    cpu, memory = (host.get(part) or {} for part in ("cpu", "memory"))
+    usable = cores(host) or cpu.get("logical_cores")
+    number = f"{usable:g}" if usable else "?"
     size = memory.get("total_bytes")
     rounded = size and (round(size / GIB) * GIB or size)
-    return f"{cpu.get('model') or 'unknown CPU'}, {cores} cores, {units.size(rounded)} of memory"
+    return f"{cpu.get('model') or 'unknown CPU'}, {number} cores, {units.size(rounded)} of memory"
 
 
 def _varying(works: Sequence[Work]) -> list[str]:
