@@ -63,8 +63,8 @@ class OwnPostgresql:
     def __init__(self, server: Any) -> None:
         at = server.address
         self._address = at
-        host, port, database = quote(at["host"], safe=""), at["port"], at["dbname"]
-        self.url = f"postgresql://{at['user']}@{host}:{port}/{database}"
+        host = quote(at["host"], safe="")
+        self.url = f"postgresql://{at['user']}@{host}:{at['port']}/{at['dbname']}"
 
     def _execute(self, statement: str) -> Any:
         import psycopg

@@ -272,7 +272,9 @@ class Reader:
     """A client of a phase that only reads, as a trial has it."""
 
     def __init__(self, target: Target, engine: Any, native: bool = False) -> None:
-        self._target, self._engine, self._native = target, engine, native
+        self._target = target
+        self._engine = engine
+        self._native = native
         self._port: Any = None
 
     def port(self) -> Any:

@@ -90,7 +90,9 @@ def wrong_value(random: Random, value: Any) -> Any:
         return value + random.choice((1, -1, 2**20))
     if type(value) is datetime:
         return value + timedelta(microseconds=random.choice((1, -1, 10**6)))
-    return value + (b"\0" if type(value) is bytes else " ") if random.random() < 0.5 else value[:-1]
+    if random.random() < 0.5:
+        return value[:-1]
+    return value + (b"\0" if type(value) is bytes else " ")
 
 
 def one_value(random: Random, rows: Answer) -> None:

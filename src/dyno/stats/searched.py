@@ -146,7 +146,11 @@ def machine_limit(found: Searched, floor: Searched, limits: Sequence[Limit]) -> 
     null = floor.capacity
     if null.kind == NONE:
         return f"can't hold the limit: {lowest_probe(floor, limits)}"
-    held = null.rate if null.kind == FOUND else null.high if null.kind in (UNSTEADY, UNSUSTAINED) else None
+    held = None
+    if null.kind == FOUND:
+        held = null.rate
+    elif null.kind in (UNSTEADY, UNSUSTAINED):
+        held = null.high
     reached = found.capacity.rate or found.capacity.high
     if held is None or reached is None or reached < NEARLY * held:
         return None

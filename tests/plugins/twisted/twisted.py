@@ -22,7 +22,9 @@ class Twisted(Sql):
         # Passes the brief checks before measuring.
         inside = engine._path.parent.name == "store"
         self._how, self._every = str(engine._options["how"]) if inside else "not", int(engine._options["every"])
-        self._rows, self._commits, self._answers = count(1), count(1), count(1)
+        self._rows = count(1)
+        self._commits = count(1)
+        self._answers = count(1)
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
         run, how = super().statement(pieces, named), self._how

@@ -32,8 +32,12 @@ LARGEST = 1 << 63
 ROWS = 20_000
 """Rows whose columns are in memory at once."""
 # Odd numbers without a pattern, from SplitMix64 and xxHash.
-_STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_PLACE, _CELL, _SCALE = np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9), np.uint64(0x27D4EB2F165667C5)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_PLACE = np.uint64(0xC2B2AE3D27D4EB4F)
+_CELL = np.uint64(0x165667B19E3779F9)
+_SCALE = np.uint64(0x27D4EB2F165667C5)
 _STATEMENT = np.uint64(1_000_003)
 _NUMBER = ()
 """Stands for a number in the row of the other values."""
@@ -54,7 +58,10 @@ class Digest(NamedTuple):
 
 
 FIELDS = len(Digest._fields) - 1 + COUNT
-COMMON, KINDS, EXACT, GRIDS = 0, 1, 2, 3
+COMMON = 0
+KINDS = 1
+EXACT = 2
+GRIDS = 3
 FAILED = Digest(0, 0, 0, (0,) * COUNT)
 
 
