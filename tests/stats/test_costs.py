@@ -43,7 +43,7 @@ def test_a_cost_is_of_amounts_that_there_are(
 
 def priced(capacity: Estimate | None, load: float, headroom: float, hour: float) -> Cost:
     (row,) = summarize(of_cells(a_cell(), attempts=(an_attempt(0, a_sample()),), samples=1))[1:]
-    search = Searched(Capacity("found"), 1e5, (), (), None)
+    search = Searched(Capacity("found"), 1e5, (), (), None, wall_s=1.0, forecast_s=1.0, bound_s=None, lost=())
     row = replace(row, throughput=capacity, searched=search)
     return _cost(row, None, hour, Prices("p.toml", "USD", None, 1.0, {}, {}, load, headroom))
 

@@ -48,8 +48,8 @@ def check(points: Sequence[Any], ends: Times, spans: Times, interval_ns: int = S
         assert point["interval_ns"] == interval_ns
         assert point["operations"] == len(own)
         for name, percent in (("p50_ns", 50), ("p99_ns", 99)):
-            # The rank is rounded to the nearest; a bucket counts as its highest value.
-            exact = own[max(int(percent / 100 * len(own) + 0.5), 1) - 1]
+            # At least so many percent of the values are no larger; a bucket counts as its highest value.
+            exact = own[-(-percent * len(own) // 100) - 1]
             assert exact <= point[name] <= exact * (1 + PRECISION), name
 
 
