@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -109,10 +110,10 @@ def test_reused_process_id_keeps_no_name(tmp_path: Path) -> None:
 
 
 def test_store_of_another_machine_is_abandoned_when_old(tmp_path: Path) -> None:
-    word, machine, pid, birth, drawn = namespace.of(tmp_path).split("_")
+    word, machine, pid, _, drawn = namespace.of(tmp_path).split("_")
 
     def others(age: int) -> str:
-        return "_".join((word, machine[::-1], pid, f"{int(birth, 16) - age:08x}", drawn))
+        return "_".join((word, machine[::-1], pid, f"{int(time.time()) - age:08x}", drawn))
 
     old = others(namespace.OTHERS_SECONDS + 60)
     assert namespace.abandoned([others(-60), others(0), others(namespace.OTHERS_SECONDS - 3_600), old]) == [old]
