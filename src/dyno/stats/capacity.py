@@ -33,8 +33,14 @@ from dyno.stats.estimate import Center, quotient, two_sided
 from dyno.stats.verdict import CONFIDENCE as RATIO_CONFIDENCE
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
-FOUND, NONE, AT_LEAST, UNSTEADY = "found", "none", "at least", "unsteady"
-UNSUSTAINED, FAILED, UNFINISHED, OUT_OF_TIME = "unsustained", "failed", "unfinished", "out of time"
+FOUND = "found"
+NONE = "none"
+AT_LEAST = "at least"
+UNSTEADY = "unsteady"
+UNSUSTAINED = "unsustained"
+FAILED = "failed"
+UNFINISHED = "unfinished"
+OUT_OF_TIME = "out of time"
 CONFIDENCE = 0.975
 """Nominal confidence of the 95 % interval. Counts of queues are skewed: nominal 95 % contained the truth in 85 to
 93 % of the searches with bursty service."""

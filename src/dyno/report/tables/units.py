@@ -206,7 +206,9 @@ def _decimals(width: float) -> int:
 def _usual_decimals(value: float) -> int:
     if value >= 99.5:
         return 0
-    return 1 if value >= 10 else 2 if value >= 2 else 3
+    if value >= 10:
+        return 1
+    return 2 if value >= 2 else 3
 
 
 def _with_decimals(value: float, decimals: int) -> str:
