@@ -26,9 +26,15 @@ def extrapolate(shell: Shell, tmp_path: Path) -> Any:
 
 
 def test_it_prints_the_curve_and_says_what_is_extrapolated(extrapolate: Any) -> None:
-    ended = extrapolate("r.json", "--to", "much=336,1_440", "--hold-out", "32")
+    ended = extrapolate("r.json", "--to", "much=64,1_440", "--hold-out", "32")
     assert ended.status == 0, ended.err
-    for said in ("how its time grows with much", "1 – 16", "32 held out", "336, extrapolated", "1440, extrapolated"):
+    for said in (
+        "how its time grows with much",
+        "1 – 16",
+        "32 held out",
+        "64, extrapolated",
+        "at 1440, not forecast: sqlite: ",
+    ):
         assert said in ended.out
     assert "Extrapolated, not measured" in " ".join(ended.out.split())
 
@@ -44,6 +50,8 @@ def test_the_only_parameter_that_varies_need_not_be_named(extrapolate: Any) -> N
     ("words", "said"),
     [
         (("r.json", "--to", "mush=3"), "did you mean much?"),
+        (("r.json", "--to", "clients=3"), "clients has one value in this run, 1: a forecast takes 4 or more"),
+        (("r.json", "--to", "rate=3"), "rate has one value in this run, max"),
         (("r.json", "--to", "much=x"), "expected numbers above 0, got 'x'"),
         (("r.json", "--to", "much=0"), "expected numbers above 0, got '0'"),
         (("r.json", "--hold-out", "-1"), "expected numbers above 0, got '-1'"),

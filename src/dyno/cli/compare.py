@@ -17,6 +17,7 @@ from dyno.contracts.settings import percent, unknown
 from dyno.report.formats import gated
 from dyno.report.tables import comparison, sections, sweeps
 from dyno.stats import growth
+from dyno.stats.curves import FEWEST_VALUES
 from dyno.stats.growth import DISK, TIME, TRIAL
 from dyno.stats.history import steps
 from dyno.stats.metric import metric
@@ -148,9 +149,9 @@ def extrapolate_command(path: Path, wanted: tuple[str, ...], held: str | None, a
     """Report how times and disk in RUN grow with parameters, and forecast other values.
 
     \b
-    dyno extrapolate r.json --to half_hours=336,1440
-    dyno extrapolate r.json --to half_hours=1440 --hold-out 32
-    dyno extrapolate r.json --to half_hours=17520 --to variables=50000
+    dyno extrapolate r.json --to half_hours=24,48
+    dyno extrapolate r.json --to half_hours=48 --hold-out 32
+    dyno extrapolate r.json --to half_hours=48 --to variables=1000
     """
     run = results.load(path)
     names = swept(run)
@@ -159,6 +160,8 @@ def extrapolate_command(path: Path, wanted: tuple[str, ...], held: str | None, a
     to: dict[str, Sequence[float]] = {}
     for each in wanted or [""]:
         name, _, values = each.partition("=")
+        if name in run.cells[0].params and name not in names:
+            raise UsageError(_too_few_values(run, name))
         if name not in names and (name or len(names) > 1):
             raise UsageError(unknown("--to: parameter", name, names))
         to[name or names[0]] = _numbers("--to", values)
@@ -173,6 +176,13 @@ def extrapolate_command(path: Path, wanted: tuple[str, ...], held: str | None, a
         print(json.dumps(sweeps.growth_data(fits, parameter, places, also), indent=2))
     else:
         sections.render(sweeps.growth_sections(fits, parameter, places, also), output())
+
+
+def _too_few_values(run: results.Run, parameter: str) -> str:
+    values = list(dict.fromkeys(cell.params[parameter] for cell in run.cells if not cell.floor))
+    if len(values) > 1:
+        return f"--to: the values of {parameter} are not numbers"
+    return f"--to: {parameter} has one value in this run, {values[0]}: a forecast takes {FEWEST_VALUES} or more"
 
 
 def _numbers(flag: str, text: str) -> Sequence[float]:

@@ -1,112 +1,63 @@
 """Growth: how the time of a phase, or the size on disk, grows with parameters, and what is forecast of it.
 
 Powers of the parameters are fitted: log(time) = a + b log(value) + c log(other value), by least squares over the
-medians of the values. The deviations are assumed to be normal, independent and of equal size. They include the
-difference between the true curve and a power. The 95 % interval is a prediction interval: the range in which the
-median of a further value would be measured. It widens with the distance on the logarithmic scale (Draper and Smith,
-Applied Regression Analysis, 1998, 3.1 and 5.1).
+medians of the values. The deviations are assumed to be normal, independent and of equal size. The 95 % interval is a
+prediction interval: the range in which the median of a further value would be measured. It widens with the distance
+on the logarithmic scale (Draper and Smith, Applied Regression Analysis, 1998, 3.1 and 5.1).
 
-A store's size has a fixed part, which a power takes for slower growth. So where items are in proportion to the
-parameters, the forecast of a size is a line: size = fixed + share * items, by least squares of relative deviations.
+Few points follow several curves equally well, and these part beyond the largest value: a fixed part and a share look
+like a power below 1. So with one parameter, sums of two terms are fitted too, and the interval of a forecast spans
+those of all curves that deviate little more than the best one. A size is forecast as a line, size = fixed + share *
+items, if items are in proportion to the parameters.
 
-Beyond the largest value growth may change: data may outgrow a cache, or a tree may get a further level. So an
-extrapolation is valid only if growth continues, and every report of it must say so. To test an extrapolation,
-values can be held out: they are left out of the fit and compared with its prediction.
+A forecast is refused, with a reason, if the fit can't carry it: see `Growth.refusal`. Beyond the largest value growth
+may change: data may outgrow a cache, or a tree may get a further level. So an extrapolation is valid only if growth
+continues, and every report of it must say so. To test an extrapolation, values can be held out: they are left out of
+the fit and compared with its prediction.
 
 This module must not name a suite.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from operator import mul
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from dyno.contracts.cell import Cell
 from dyno.results import Run
+from dyno.stats.curves import (
+    CONFIDENCE,
+    FEWEST_VALUES,
+    LEAST_ERROR,
+    LINE,
+    Fit,
+    Place,
+    Predicted,
+    Sum,
+    each,
+    fit,
+    fit_sum,
+    rising_sums,
+)
 from dyno.stats.estimate import two_sided
 from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.sweep import is_number
 
-FEWEST_VALUES = 4
-"""Values needed for a fit over one parameter; each further one takes one more. Three leave one degree of freedom, and
-an interval of many orders of magnitude."""
-CONFIDENCE = 0.95
+REACH = 10
+"""Largest distance of a forecast: this many times the largest measured value, or the smallest divided by it. Measured
+on simulated growth (tests/stats/test_growth.py): at 32 times, intervals miss every second truth."""
+WIDEST = 30
+"""If the interval of a forecast spans a larger factor, it is refused."""
+GROWN = 2
+"""Factor by which sizes on disk must grow from the least to the largest. Else most of the size is a fixed part, such
+as files that an engine allocates in advance."""
 TIME, DISK, TRIAL = "time", "disk", "whole trial"
 """Kinds of figures: time of a phase, size on disk after a phase that writes, and time of all that a trial does."""
 PROPORTION = 1e-3
 """Items that differ by less from a proportion to the parameters are in proportion."""
 DONE = "count"
 """Value of `ended_by` for a phase that did all its operations."""
-Place = float | tuple[float, ...]
-"""The value of a parameter, or the values of several."""
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """The predicted time in ns, or size in bytes, and its interval."""
-
-    middle: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Fitted powers of the parameters: log(time) = log + the sum of exponent * log(value)."""
-
-    log: float
-    exponents: tuple[float, ...]
-    error: float
-    """Standard deviation of the medians' logarithms around the curve."""
-    inverse: tuple[tuple[float, ...], ...]
-    """Inverse of the design matrix times its transpose. The first row and column are those of `log`."""
-    count: int
-
-    @property
-    def _t(self) -> float:
-        return two_sided(CONFIDENCE, self.count - 1 - len(self.exponents))
-
-    def exponent_interval(self, at: int = 0) -> tuple[float, float]:
-        half = self._t * self.error * math.sqrt(self.inverse[at + 1][at + 1])
-        return self.exponents[at] - half, self.exponents[at] + half
-
-    def at(self, place: Place) -> Predicted:
-        """Predicts the figure at values over zero."""
-        x = (1.0, *map(math.log, each(place)))
-        middle = sum(map(mul, (self.log, *self.exponents), x))
-        distance = sum(sum(map(mul, row, x)) * value for row, value in zip(self.inverse, x, strict=True))
-        half = self._t * self.error * math.sqrt(1 + distance)
-        # e to the power of 710 is too large for a float.
-        return Predicted(math.exp(middle), math.exp(middle - half), math.exp(min(middle + half, 700.0)))
-
-
-@dataclass(frozen=True)
-class Line:
-    """Fitted size in bytes: fixed + share * items."""
-
-    fixed: float
-    share: float
-    """Bytes of an item."""
-    items: float
-    """Items at the value 1 of all parameters."""
-    error: float
-    """Standard deviation of the medians around the line, as a share of the line."""
-    inverse: tuple[tuple[float, float], ...]
-    """Inverse of the weighted design matrix times its transpose."""
-    count: int
-
-    def at(self, place: Place) -> Predicted:
-        """Predicts the size at values over zero."""
-        x = (1.0, self.items * math.prod(each(place)))
-        middle = self.fixed + self.share * x[1]
-        distance = sum(sum(map(mul, row, x)) * value for row, value in zip(self.inverse, x, strict=True))
-        half = two_sided(CONFIDENCE, self.count - 2) * self.error * math.sqrt(middle**2 + distance)
-        return Predicted(middle, max(middle - half, 0.0), middle + half)
-
-
-def each(place: Place) -> tuple[float, ...]:
-    return place if isinstance(place, tuple) else (place,)
+BUDGET_ENDED = "its budget ended it"
 
 
 @dataclass(frozen=True)
@@ -138,13 +89,64 @@ class Growth:
     """Items that the throughput counts, by value."""
     kind: str
     """TIME, DISK or TRIAL."""
-    line: Line | None = None
+    line: Sum | None = None
     """Fit of a size by items. None for other figures, and if items are not in proportion to the parameters."""
+    sums: tuple[Sum, ...] = ()
+    """Further curves through the same points."""
+    left_out: tuple[tuple[Place, str], ...] = ()
+    """Values that were tried and have no figure, each with the reason."""
+    parts: tuple["Growth", ...] = ()
+    """Growth of each phase of a whole trial."""
 
     @property
-    def forecast(self) -> "Fit | Line | None":
-        """What predicts figures at other values."""
-        return self.line or self.fit
+    def bytes_per_item(self) -> float | None:
+        """Slope of a size's line."""
+        if self.line is None:
+            return None
+        place, items = next(iter(self.items.items()))
+        return self.line.factors[1] / self.line.smallest * math.prod(each(place)) / items
+
+    def predict(self, place: Place) -> Predicted | None:
+        """Returns the figure at a place by the best curve, with an interval that spans those of all curves that
+        deviate little more. Returns None without a fit. `refusal` says whether it may be reported."""
+        return self._predict(self.fit, place) if self.fit else None
+
+    def _predict(self, power: Fit, place: Place) -> Predicted:
+        curves: list[Fit | Sum] = [self.line] if self.line else [power, *self.sums]
+        best = min(curves, key=lambda curve: curve.error)
+        # Close to the ratio of two standard deviations that differ significantly: the F test's, for 2 to 8 degrees
+        # of freedom.
+        most = two_sided(CONFIDENCE, best.count - 2) * max(best.error, LEAST_ERROR)
+        predicted = [curve.at(place) for curve in curves if curve.error <= most]
+        middle = best.at(place).middle
+        return Predicted(middle, min(each.low for each in predicted), max(each.high for each in predicted))
+
+    def refusal(self, place: Place) -> str | None:
+        """Returns the reason if the fit can't carry a forecast at a place; else None."""
+        values = len({each(at) for at, _ in self.points})
+        if self.fit is None and values < (needed := FEWEST_VALUES - 1 + len(each(place))):
+            return f"{values} of the values have a figure, and a fit takes {needed}"
+        if self.fit is None:
+            return "the values of one parameter don't vary, or vary with another's"
+        for value, measured in zip(each(place), zip(*(each(at) for at, _ in self.points), strict=True), strict=True):
+            if value > max(measured) * REACH:
+                far = f"{value:g} is {value / max(measured):,.3g} times the largest measured value"
+                return f"{far}; up to {REACH} times is forecast"
+            if value < min(measured) / REACH:
+                return f"{value:g} is less than a tenth of the smallest measured value"
+        figures = [figure for _, figure in self.points]
+        if self.kind == DISK and max(figures) < GROWN * min(figures):
+            grown = f"the files grew only {max(figures) / min(figures):.2f}-fold over the measured values"
+            return f"{grown}: most of their space may be allocated in advance"
+        predicted = self._predict(self.fit, place)
+        if predicted.high > WIDEST * predicted.low:
+            factor = predicted.high / predicted.low
+            return f"its interval spans a factor of {factor:,.2g}: measure more values, wider apart, in more trials"
+        parts = {part.phase: forecast.middle for part in self.parts if (forecast := part.predict(place))}
+        if sum(parts.values()) > predicted.middle:
+            longest = max(parts, key=lambda phase: parts[phase])
+            return f"its parts would take longer than the whole, {longest} most of all: starting hides how they grow"
+        return None
 
     def items_at(self, value: float) -> float | None:
         """Returns the number of items at a value of one parameter; None if it is not proportional to the value."""
@@ -152,79 +154,94 @@ class Growth:
         return next(iter(shares)) * value if shares and max(shares) - min(shares) <= 1e-9 * max(shares) else None
 
 
-def fit(points: Sequence[tuple[Place, float]]) -> Fit | None:
-    """Fits values and figures, which must be over zero. Returns None for too few values."""
-    import numpy as np
-
-    places = sorted({each(place) for place, _ in points})
-    if len(places) < FEWEST_VALUES - 1 + len(places[0] if places else ()):
-        return None
-    design = np.array([(1.0, *map(math.log, each(place))) for place, _ in points])
-    if np.linalg.matrix_rank(design) < design.shape[1]:
-        return None
-    ys = np.log([figure for _, figure in points])
-    inverse = np.linalg.inv(design.T @ design)
-    log, *exponents = (inverse @ design.T @ ys).tolist()
-    off = ys - design @ [log, *exponents]
-    error = math.sqrt(off @ off / (len(points) - design.shape[1]))
-    return Fit(log, tuple(exponents), error, tuple(map(tuple, inverse.tolist())), len(points))
-
-
-def fit_line(points: Sequence[tuple[Place, float]], items: Mapping[Place, int]) -> Line | None:
+def fit_line(points: Sequence[tuple[Place, float]], items: Mapping[Place, int]) -> Sum | None:
     """Fits sizes to items. Returns None for too few values, if items are not in proportion to the product of the
     parameters, and if sizes don't grow."""
-    import numpy as np
-
-    places = {each(place) for place, _ in points}
     shares = [items[place] / math.prod(each(place)) for place, _ in points if place in items]
-    if len(places) < FEWEST_VALUES or len(shares) < len(points) or max(shares) > min(shares) * (1 + PROPORTION):
+    if not shares or len(shares) < len(points) or max(shares) > min(shares) * (1 + PROPORTION):
         return None
-    per = sum(shares) / len(shares)
-    counts = np.array([per * math.prod(each(place)) for place, _ in points])
-    sizes = np.array([figure for _, figure in points])
-    design = np.stack([1 / sizes, counts / sizes], axis=1)
-    if np.linalg.matrix_rank(design) < 2:
-        return None
-    inverse = np.linalg.inv(design.T @ design)
-    fixed, share = (inverse @ design.T @ np.ones(len(points))).tolist()
-    if share <= 0:
-        return None
-    off = 1 - design @ [fixed, share]
-    error = math.sqrt(off @ off / (len(points) - 2))
-    (a, b), (c, d) = inverse.tolist()
-    return Line(fixed, share, per, error, ((a, b), (c, d)), len(points))
+    return fit_sum(points, LINE)
+
+
+@dataclass
+class _Group:
+    """Rows of one engine and phase that differ only in the fitted parameters."""
+
+    row: CellSummary
+    figures: dict[Place, float] = field(default_factory=dict)
+    items: dict[Place, int] = field(default_factory=dict)
+    left_out: dict[Place, str] = field(default_factory=dict)
 
 
 def growths(
     run: Run, parameter: str, held_out: Sequence[float] = (), also: Sequence[str] = (), kind: str = TIME
 ) -> list[Growth]:
     """Returns the growth of every engine and phase with several values of the parameter, in the order of the run. A
-    value whose phase was ended by its budget is left out, because its time depends on the budget. `also`: further
-    parameters of the fit. The kind TRIAL has one growth of each engine."""
+    value whose phase was ended by its budget is left out, because its time depends on the budget; the growth names
+    it. `also`: further parameters of the fit. The kind TRIAL has one growth of each engine."""
+    parts = growths(run, parameter, held_out, also) if kind == TRIAL else []
+    names = (parameter, *also)
+    found = list[Growth]()
+    for key, group in _groups(run, names, kind).items():
+        budget_ended = BUDGET_ENDED in group.left_out.values()
+        if len(group.figures) + len(group.left_out) < 2 or not (group.figures or budget_ended):
+            continue
+        figures = sorted(group.figures.items())
+        points = tuple(point for point in figures if each(point[0])[0] not in held_out)
+        growth = Growth(
+            group.row.cell,
+            group.row.phase,
+            points,
+            fit(points),
+            (),
+            group.items,
+            kind,
+            fit_line(points, group.items) if kind == DISK else None,
+            () if also else rising_sums(points),
+            tuple(sorted(group.left_out.items())),
+            tuple(part for part in parts if _key(part.cell, part.phase, names)[1:] == key[1:]),
+        )
+        held = [
+            HeldOut(place, figure, predicted)
+            for place, figure in figures
+            if each(place)[0] in held_out and (predicted := growth.predict(place))
+        ]
+        found.append(replace(growth, held_out=tuple(held)))
+    return found
+
+
+def _key(cell: Cell, phase: str, names: Sequence[str]) -> tuple[object, ...]:
+    """Returns what the rows of a growth have in common, the phase first."""
+    others = sorted((name, value) for name, value in cell.params.items() if name not in names)
+    return phase, cell.tier, cell.asked, repr(others)
+
+
+def _groups(run: Run, names: Sequence[str], kind: str) -> dict[tuple[object, ...], _Group]:
     done = (attempt for attempt in run.attempts if attempt.outcome == "ok")
     trials = grouped((id(run.cells[attempt.cell]), attempt.duration_ns) for attempt in done)
-    groups: dict[object, list[tuple[Place, float, CellSummary]]] = {}
-    names = (parameter, *also)
+    groups: dict[tuple[object, ...], _Group] = {}
     for row in summarize(run):
-        if row.cell.floor or not row.valid or any(sample.ended_by != DONE for sample in row.samples):
-            continue
         values = [row.cell.params.get(name) for name in names]
-        disk = row.bytes_on_disk if row.about.writes else None
-        spans = trials.get(id(row.cell)) if row.phase == run.plan["phases"][0] else None
-        figure = {TIME: row.elapsed_ns, DISK: disk, TRIAL: median(spans) if spans else None}[kind]
-        if all(is_number(value) and float(str(value)) > 0 for value in values) and figure:
-            place = tuple(float(str(value)) for value in values)
-            others = sorted((name, value) for name, value in row.cell.params.items() if name not in names)
-            group = groups.setdefault((row.phase, row.cell.tier, row.cell.asked, repr(others)), [])
-            group.append((place if also else place[0], float(figure), row))
-    growths = list[Growth]()
-    for rows in (rows for rows in groups.values() if len(rows) > 1):
-        figures = sorted((place, figure) for place, figure, _ in rows)
-        points = tuple(point for point in figures if each(point[0])[0] not in held_out)
-        items = {place: row.items for place, _, row in rows if row.items}
-        curve, line = fit(points), fit_line(points, items) if kind == DISK else None
-        best = line or curve
-        held = [HeldOut(at, figure, best.at(at)) for at, figure in figures if best and each(at)[0] in held_out]
-        row = rows[0][2]
-        growths.append(Growth(row.cell, row.phase, points, curve, tuple(held), items, kind, line))
-    return growths
+        numbers = [float(str(value)) for value in values if is_number(value)]
+        whole = kind == TRIAL and row.phase != run.plan["phases"][0]
+        if row.cell.floor or whole or len(numbers) < len(names) or min(numbers) <= 0:
+            continue
+        if kind == DISK and not row.about.writes:
+            continue
+        place: Place = tuple(numbers) if len(numbers) > 1 else numbers[0]
+        group = groups.setdefault(_key(row.cell, row.phase, names), _Group(row))
+        if not row.valid:
+            group.left_out[place] = row.why or "it has no figure"
+        elif any(sample.ended_by != DONE for sample in row.samples):
+            group.left_out[place] = BUDGET_ENDED
+        elif figure := _figure(row, kind, trials.get(id(row.cell))):
+            group.figures[place] = figure
+            if row.items:
+                group.items[place] = row.items
+    return groups
+
+
+def _figure(row: CellSummary, kind: str, trials: Sequence[int] | None) -> float | None:
+    if kind == TRIAL:
+        return median(trials) if trials else None
+    return row.elapsed_ns if kind == TIME else row.bytes_on_disk

@@ -15,9 +15,10 @@ from dyno.report.tables import display, notes, sweeps, units, wide
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import groups, varying
 from dyno.results import Run
+from dyno.stats.curves import FEWEST_VALUES
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import estimate
-from dyno.stats.growth import FEWEST_VALUES, Growth, growths
+from dyno.stats.growth import Growth, growths
 from dyno.stats.metric import estimated, metric
 from dyno.stats.summary import CellSummary, summarize
 
@@ -100,9 +101,12 @@ def _tables(experiment: Experiment, run: Run) -> Iterator[Section]:
         yield _style_section(experiment, experiment.style, run)
     if experiment.grows is not None:
         parameter = experiment.grows.parameter
-        few = f"a fit takes {FEWEST_VALUES} values of {parameter}"
-        for section in sweeps.growth_sections(growths(run, parameter), parameter, experiment.grows.names):
-            yield gaps.stated(section, lambda head: few, section.heads[1:])
+        fits = growths(run, parameter)
+        why = f"a fit takes {FEWEST_VALUES} values of {parameter}"
+        if any(growth.fit for growth in fits):
+            why = "nothing is forecast, for the reasons above"
+        for section in sweeps.growth_sections(fits, parameter, experiment.grows.names):
+            yield gaps.stated(section, lambda head: why, section.heads[1:])
     layout = (run.header.get("layout") or {}) if experiment.lines else {}
     if lines := [*notes.legend(groups(run), used=False), *layout.get("legend", ())]:
         yield Section("Remarks", lines=lines)
@@ -150,9 +154,10 @@ def _extrapolated(at: float, curve: Growth) -> list[str]:
     """Returns this run's cells of a row that is extrapolated to the size `at`. The rate is left out if the number of
     items is not proportional to the size."""
     name = f"{BETWEEN} {display.named(curve.cell.asked, curve.cell.tier_name or '')}"
-    if curve.fit is None:
-        return [name, *[""] * 5, f"not extrapolated: {len(curve.points)} measured sizes are too few"]
-    predicted, items, remark = curve.fit.at(at), curve.items_at(at), "extrapolated, not measured"
+    predicted, why = curve.predict(at), curve.refusal(at)
+    if predicted is None or why is not None:
+        return [name, *[""] * 5, f"not extrapolated: {why}"]
+    items, remark = curve.items_at(at), "extrapolated, not measured"
     time = units.long_duration(predicted.middle)
     if items is None:
         return [name, "", "", time, "", "", remark]

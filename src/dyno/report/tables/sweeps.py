@@ -10,7 +10,8 @@ from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, reported, varying
 from dyno.results import Run
 from dyno.stats import sweep as stats_sweep
-from dyno.stats.growth import CONFIDENCE, DISK, FEWEST_VALUES, TIME, TRIAL, Growth, Place, Predicted, each
+from dyno.stats.curves import CONFIDENCE, FEWEST_VALUES, Place, Predicted, each
+from dyno.stats.growth import DISK, REACH, TIME, TRIAL, WIDEST, Growth
 from dyno.stats.load_limit import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import cached
@@ -33,11 +34,15 @@ MOST_TABLES, MOST_LINES, MOST_SCALINGS = 8, 8, 24
 MORE = "`dyno report RUN` has all of them"
 WHOLE = "a whole trial, with starting, loading and checking"
 LEVEL = f"[{CONFIDENCE * 100:g} %]"
+NOT_FORECAST = "not forecast"
 GROWTH_LEGEND = (
-    "Extrapolated, not measured: the time, or the disk, if it keeps growing as it did. A power of each parameter is"
-    " fitted to medians; the forecast of a disk is a fixed part and a share of each item, if items grow in proportion"
-    f" to the parameters. The interval of {CONFIDENCE * 100:g} % is for a measurement at that value, and can't know"
-    f" what begins beyond the largest measured value. Fewer than {FEWEST_VALUES} values are not fitted."
+    "Extrapolated, not measured: the time, or the disk, if it keeps growing as it did. Curves are fitted to medians:"
+    " a power of each parameter, and with one parameter also sums of two terms; for a disk, a fixed part and a share"
+    " of each item, if items grow in proportion to the parameters. The interval of"
+    f" {CONFIDENCE * 100:g} % is for a measurement at that value. It spans all curves that follow the points, and"
+    " can't know what begins beyond the largest measured value. Nothing is forecast from fewer than"
+    f" {FEWEST_VALUES} values, beyond {REACH} times the largest, or with an interval that spans more than a factor of"
+    f" {WIDEST}."
 )
 
 
@@ -181,8 +186,23 @@ def growth_sections(
         rows = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
         what = {TIME: f"{phase}: how its time", DISK: f"{phase}: how the disk"}.get(kind, f"{WHOLE}: how its time")
         title = f"{what} grows with {' and '.join(names)}"
-        sections.append(Section(title, "", heads, rows, left=key, keys=key, rigid=key))
+        lines = list(_growth_lines(growths, to))
+        sections.append(Section(title, "", heads, rows, left=key, keys=key, lines=lines, rigid=key))
     return [*sections, Section("", legend=[GROWTH_LEGEND])]
+
+
+def _growth_lines(of: Sequence[Growth], to: Mapping[Place, str]) -> Iterator[str]:
+    """Yields what is missing from the fits and forecasts of a phase, with the reasons. Engines with the same reason
+    share a line."""
+    engines: dict[tuple[str, str], list[str]] = {}
+    for growth in of:
+        for place, why in growth.left_out:
+            engines.setdefault((f"at {_place(place)}, left out of the fit", why), []).append(growth.cell.label)
+        for place, name in to.items():
+            if refusal := growth.refusal(place):
+                engines.setdefault((f"at {name}, {NOT_FORECAST}", refusal), []).append(growth.cell.label)
+    for (what, why), labels in engines.items():
+        yield f"{what}: {', '.join(labels)}: {why}"
 
 
 def _place(place: Place) -> str:
@@ -192,18 +212,21 @@ def _place(place: Place) -> str:
 def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, str], shared: bool) -> Iterator[str]:
     write = units.size if growth.kind == DISK else units.long_duration
     figures = [figure for _, figure in growth.points]
+    if not figures:
+        yield from ("", "", "no values")
+        return
     columns = zip(*(each(place) for place, _ in growth.points), strict=True)
     yield ", ".join(f"{min(column):g} – {max(column):g}" for column in columns)
     yield units.interval(figures[0], figures[-1], write)
-    forecast = growth.forecast
-    if growth.fit is None or forecast is None:
+    if growth.fit is None:
         yield f"{len(growth.points)} values: too few"
         return
     for at, exponent in enumerate(growth.fit.exponents):
         yield f"{exponent:.2f}"
         yield "{:.2f} – {:.2f}".format(*growth.fit.exponent_interval(at))
     if shared:
-        yield f"{growth.line.share:.3g} B" if growth.line else units.UNKNOWN
+        share = growth.bytes_per_item
+        yield units.UNKNOWN if share is None else f"{share:.3g} B"
     known = {held.value: held for held in growth.held_out}
     for value in held_out:
         if (held := known.get(value)) is None:
@@ -213,20 +236,22 @@ def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, 
             yield units.interval(held.predicted.low, held.predicted.high, write)
             yield "inside" if held.inside else "outside"
     for value in to:
-        predicted = forecast.at(value)
-        yield write(predicted.middle)
-        yield units.interval(predicted.low, predicted.high, write)
+        predicted = None if growth.refusal(value) else growth.predict(value)
+        yield write(predicted.middle) if predicted else NOT_FORECAST
+        yield units.interval(predicted.low, predicted.high, write) if predicted else ""
 
 
 def growth_data(
     of: Sequence[Growth], parameter: str, to: Mapping[Place, str], also: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns the growths as plain JSON: times in ns as `growths` and `trials`, and sizes in bytes as `disk`."""
+    """Returns the growths as plain JSON: times in ns as `growths` and `trials`, and sizes in bytes as `disk`. A
+    forecast that is refused has null for figures, and the reason as `why`."""
     lists: dict[str, list[Any]] = {"growths": [], "disk": [], "trials": []}
     data: dict[str, Any] = {"parameter": parameter, "confidence": CONFIDENCE, **lists}
     data |= {"also": list(also)} if also else {}
     for growth in of:
-        fit, forecast, unit = growth.fit, growth.forecast, "bytes" if growth.kind == DISK else "ns"
+        fit = growth.fit
+        unit = "bytes" if growth.kind == DISK else "ns"
 
         def plain(predicted: Predicted, unit: str = unit) -> dict[str, float]:
             return {unit: predicted.middle, "low": predicted.low, "high": predicted.high}
@@ -239,6 +264,15 @@ def growth_data(
             {"value": held.value, unit: held.measured, "inside": held.inside, "predicted": plain(held.predicted)}
             for held in growth.held_out
         ]
+        forecasts = list[dict[str, Any]]()
+        for value in to:
+            why = growth.refusal(value)
+            predicted = None if why else growth.predict(value)
+            figures = plain(predicted) if predicted else {unit: None, "low": None, "high": None, "why": why}
+            forecasts.append({"value": value, **figures})
+        slope = dict[str, Any]()
+        if growth.line is not None:
+            slope = {"fixed_bytes": growth.line.factors[0], "bytes_per_item": growth.bytes_per_item}
         one = {
             "engine": growth.cell.asked,
             "tier": growth.cell.tier_name,
@@ -247,8 +281,9 @@ def growth_data(
             "exponent": exponents[0] if exponents else None,
             **({"exponents": exponents} if also else {}),
             "held_out": held_out,
-            **({"fixed_bytes": line.fixed, "bytes_per_item": line.share} if (line := growth.line) else {}),
-            "extrapolated": [{"value": value, **plain(forecast.at(value))} for value in to if forecast],
+            "left_out": [{"value": value, "why": why} for value, why in growth.left_out],
+            **slope,
+            "extrapolated": forecasts,
         }
         lists[{TIME: "growths", DISK: "disk", TRIAL: "trials"}[growth.kind]].append(one)
     return data

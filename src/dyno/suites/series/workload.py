@@ -26,7 +26,6 @@ from dyno.suites.series.samples import Digest
 from dyno.suites.series.verify import Survival
 
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
-YEAR = 365 * DAY
 POLL_S, PATIENCE_S = 0.001, 60
 """Interval at which a sample is polled until it is readable, and the time after which polling is an error."""
 
@@ -290,8 +289,8 @@ class SeriesWorkload(OnStore):
         return verify.verify_digest(digest, self._model.digest)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """Returns number and digest of the samples, the same for all engines, and bytes on disk per sample
-        and for a year of these variables."""
+        """Returns number and digest of the samples, the same for all engines, and bytes on disk per
+        sample."""
         if self._job.spec.floor or self._live is not None:
             return {}
         if self._survival is not None:
@@ -299,9 +298,7 @@ class SeriesWorkload(OnStore):
         digest = self._model.digest
         facts: dict[str, Fact] = {"samples": digest.count, "digest": f"{digest.total:016x}"}
         if phase.writes and digest.count and (size := size_on_disk(self.engine().files())) is not None:
-            data = self._dataset
             facts["bytes_per_sample"] = size / digest.count
-            facts["year_bytes"] = round(size / digest.count * data.total * YEAR / max(data.end - data.start, 1))
         return facts
 
     def trial_facts(self) -> Mapping[str, Fact]:
