@@ -179,6 +179,18 @@ def test_a_trial_that_takes_more_than_it_is_confined_to_is_out_of_memory_and_say
     )
 
 
+@needs_groups
+def test_prepared_inputs_fit_beside_the_engine(shell: Shell) -> None:
+    """In blocks of 32 MiB, the inputs alone took more than the limit."""
+    asked = ("-e", "numpy_memmap", "-p", "shape=128x256x512", "-p", "chunks=64x64x64", "--phases", "write")
+    shell.dyno("run", "ndarrays", *asked, "--confine", "90MiB", "--samples", "1", "-o", shell.file)
+    for engine in ("numpy_memmap", "null"):
+        (attempt,) = shell.attempts(engine)
+        assert attempt["outcome"] == "ok", attempt["why"]
+        (sample,) = attempt["samples"]
+        assert sample["void"] is None and sample["operations"] == 16
+
+
 @pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
 def test_the_group_of_a_killed_run_is_swept(shell: Shell) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dyno.host import facts as host
+from dyno.host.procfs import input_bytes
 
 CPUINFO = """processor\t: 0
 model name\t: Some CPU @ 3.00GHz
@@ -152,6 +153,12 @@ def test_limits_of_control_groups(
     told = host.facts(work, root=plant({"proc/meminfo": MEMINFO, **files}))
     assert told["cpu"]["quota_cores"] == cores
     assert told["memory"]["cgroup_limit_bytes"] == limit
+
+
+def test_inputs_are_smaller_if_memory_is_limited(plant: Plant) -> None:
+    limited = plant({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1000000"})
+    assert input_bytes(64_000, limited) == 50_000 and input_bytes(40_000, limited) == 40_000
+    assert input_bytes(64_000, plant({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "max"})) == 64_000
 
 
 def test_memory_load_clock_and_stalls(plant: Plant, work: Path) -> None:

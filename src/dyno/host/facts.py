@@ -22,6 +22,7 @@ from dyno.host.procfs import (
     cpu_list,
     difference,
     groups,
+    memory_limit,
     quota_cores,
     read_lines,
     read_text,
@@ -153,16 +154,12 @@ def _memory(root: Path) -> dict[str, int | None]:
         kib = to_int(value.replace("kB", ""))
         if kib is not None:
             sizes[name] = kib * 1024
-    files = ((group / "memory.max", group / "memory.limit_in_bytes") for group in groups(root, "memory"))
-    limits = [to_int(read_text(two) or read_text(one)) for two, one in files]
-    # Version 1 of control groups reports a huge number for no limit.
-    most = sizes.get("MemTotal") or 2**60
     return {
         "total_bytes": sizes.get("MemTotal"),
         "available_bytes": sizes.get("MemAvailable"),
         "swap_total_bytes": sizes.get("SwapTotal"),
         "swap_used_bytes": difference(sizes.get("SwapFree"), sizes.get("SwapTotal")),
-        "cgroup_limit_bytes": min((limit for limit in limits if limit is not None and limit < most), default=None),
+        "cgroup_limit_bytes": memory_limit(root, sizes.get("MemTotal") or 1 << 60),
     }
 
 

@@ -123,6 +123,24 @@ def groups(root: Path, controller: str) -> Iterator[Path]:
                 yield directory / str(level).lstrip("/")
 
 
+def memory_limit(root: Path = ROOT, most: int = 1 << 60) -> int | None:
+    """Returns the least memory limit of this process's control groups, in bytes; None without one below `most`."""
+    files = ((group / "memory.max", group / "memory.limit_in_bytes") for group in groups(root, "memory"))
+    limits = [to_int(read_text(two) or read_text(one)) for two, one in files]
+    # Version 1 of control groups reports a huge number for no limit.
+    return min((limit for limit in limits if limit is not None and limit < most), default=None)
+
+
+def input_bytes(most: int, root: Path = ROOT) -> int:
+    """Returns the most bytes of inputs that Dyno makes at once: `most`, or less if this process's memory is limited.
+
+    What is waiting and what is being made are together at most a tenth of the limit, so that the rest is the
+    engine's.
+    """
+    limit = memory_limit(root)
+    return most if limit is None else min(most, limit // 20)
+
+
 def quota_cores(root: Path) -> float | None:
     """Returns the tightest limit of CPU time of all control groups, in cores; None without a limit."""
     quotas = []

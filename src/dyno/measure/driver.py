@@ -178,7 +178,7 @@ class Client:
             queue.load(lambda: arrivals.last_ns > self._pace.limit_ns or queue.operations >= most)
         else:
             wanted, now = self._scheduler.operations(), self._loop.now
-            memory = MemoryLimit(self._position.clients, now(), self._scheduler.loaded_bytes)
+            memory = MemoryLimit(self._position.clients, now(), self._scheduler.loaded_bytes, loading=True)
             queue.load(lambda: queue.operations >= max(wanted, pipelined.wanted(queue.waiting)) or memory.full(now()))
 
     def _state(self) -> int:

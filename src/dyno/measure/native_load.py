@@ -144,7 +144,7 @@ class NativeClients(Client):
 
     def _load(self) -> None:
         wanted = max(-(-self._scheduler.operations() // len(self._lanes)), 1)
-        memory = MemoryLimit(self._position.clients, self._loop.now(), self._scheduler.loaded_bytes)
+        memory = MemoryLimit(self._position.clients, self._loop.now(), self._scheduler.loaded_bytes, loading=True)
 
         def enough(lane: Lane) -> bool:
             operations = lane.queue.operations

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dyno.host.procfs import input_bytes
 from dyno.host.usage import of_thread_ns, waits_of_thread
 from dyno.measure.loop import monotonic_ahead_ns
 from dyno.measure.tally import Tally
@@ -54,9 +55,10 @@ GONE, READY, STOP = 0, 1, 2
 HELD_BYTES = 512 << 20
 """Limit of the memory growth of all clients together in a batch. The batch then ends."""
 LOADED_BYTES = 64 << 20
-"""Limit of the memory growth while the inputs of a batch are built. Large inputs make the batch shorter."""
-CHECK_NS = 20_000_000
-"""Time between two checks of the memory."""
+"""Limit of the memory growth while the inputs of a batch are built. Large inputs make the batch shorter. It is less
+in a process whose memory is limited: see `input_bytes`."""
+CHECK_NS, CHECK_LOADING_NS = 20_000_000, 1_000_000
+"""Time between two checks of the memory, in a batch and while its inputs are built."""
 _PAGE, _STATM = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm")
 
 # -- batches ------------------------------------------------------------------------------------------------------
@@ -86,7 +88,7 @@ class SoloClient:
     """A single client without a server. Each of its slices is a batch. The methods are those of `SharedClient`."""
 
     shared = together = whole = False
-    most, loaded_bytes = MOST, LOADED_BYTES
+    most = MOST
 
     def __init__(self) -> None:
         self._begin = 0
@@ -109,6 +111,10 @@ class SoloClient:
 
     def operations(self) -> int:
         return 1
+
+    @property
+    def loaded_bytes(self) -> int:
+        return input_bytes(LOADED_BYTES)
 
 
 class Barrier:
@@ -191,7 +197,7 @@ class SharedClient:
     @property
     def loaded_bytes(self) -> int:
         """Limit of the memory growth of all clients together while the inputs of a batch are built."""
-        return HELD_BYTES if self.whole else LOADED_BYTES
+        return HELD_BYTES if self.whole else input_bytes(LOADED_BYTES)
 
     def expect(self, operation_ns: float) -> None:
         """Sets the duration of an operation, as measured in the warm-up. Without it, the first batch is a single
@@ -366,18 +372,24 @@ class PauseMeter:
 class MemoryLimit:
     """Limits the growth of this process's anonymous memory in a batch."""
 
-    def __init__(self, clients: int, now: int, most: int = HELD_BYTES) -> None:
-        self._most, self._next = most // clients, now + CHECK_NS
-        self._before: int | None = None
+    def __init__(self, clients: int, now: int, most: int = HELD_BYTES, loading: bool = False) -> None:
+        """`loading`: whether the inputs of a batch are built, of which a single one may be large."""
+        self._check_ns = CHECK_LOADING_NS if loading else CHECK_NS
+        self._most, self._next = most // clients, now + self._check_ns
+        self._before = _anonymous_bytes() if loading else None
 
     def full(self, now: int) -> bool:
         if now < self._next:
             return False
-        pages = [0, 0, 0]
-        with suppress(OSError):
-            pages = list(map(int, _STATM.read_text().split()))
-        self._next, current = now + CHECK_NS, (pages[1] - pages[2]) * _PAGE
+        self._next, current = now + self._check_ns, _anonymous_bytes()
         if self._before is None:
             # First measured at the first check rather than at the batch's start, because most batches end before it.
             self._before = current
         return current - self._before > self._most
+
+
+def _anonymous_bytes() -> int:
+    pages = [0, 0, 0]
+    with suppress(OSError):
+        pages = list(map(int, _STATM.read_text().split()))
+    return (pages[1] - pages[2]) * _PAGE

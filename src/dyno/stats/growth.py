@@ -44,8 +44,8 @@ from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.sweep import is_number
 
 REACH = 10
-"""Largest distance of a forecast: this many times the largest measured value, or the smallest divided by it. Measured
-on simulated growth (tests/stats/test_growth.py): at 32 times, intervals miss every second truth."""
+"""Largest distance of a forecast: this many times the largest measured value, or the smallest divided by it. Up to
+there, intervals hold for the simulated laws of tests/stats/test_growth.py."""
 WIDEST = 30
 """If the interval of a forecast spans a larger factor, it is refused."""
 GROWN = 2

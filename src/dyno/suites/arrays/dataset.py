@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dyno.contracts.equality import expect
 from dyno.contracts.model import Wrong
+from dyno.host.procfs import input_bytes
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, COLUMNS, KEY, NAMES, NUMERIC, Chunk
 
 # Number of distinct values, small enough that sums over 2 ** 32 rows stay below 2 ** 63.
@@ -66,8 +67,11 @@ class Dataset:
         """Returns consecutive rows. Each version has other values, except in the key column."""
         return {name: self._column(name, rows, version) for name in names}
 
-    def chunks(self, rows: range, most: int = CHUNK_ROWS) -> Iterator[tuple[range, Chunk]]:
-        """Yields rows in chunks of at most `most`, each with its range."""
+    def chunks(self, rows: range, most: int | None = None) -> Iterator[tuple[range, Chunk]]:
+        """Yields rows in chunks of at most `most`, each with its range. Without it, a chunk has as many as Dyno holds
+        in memory at once."""
+        if most is None:
+            most = max(input_bytes(CHUNK_ROWS * ROW_BYTES) // ROW_BYTES, 1)
         for start in range(rows.start, rows.stop, most):
             part = range(start, min(start + most, rows.stop))
             yield part, self.chunk(part)

@@ -39,11 +39,12 @@ class Expected:
         """Returns the region of one index of an axis."""
         return (*self.whole[:axis], slice(index, index + 1), *self.whole[axis + 1 :])
 
-    def blocks(self, chunks: Sequence[int]) -> list[Region]:
-        """Returns regions of one or more whole chunks, which cover the array in order."""
+    def blocks(self, chunks: Sequence[int], most_bytes: int = BLOCK_BYTES) -> list[Region]:
+        """Returns regions of one or more whole chunks, which cover the array in order. None has more than
+        `most_bytes`, except for a larger chunk."""
         sizes = list(chunks)
         for axis in reversed(range(len(sizes))):
-            count = BLOCK_BYTES // (prod(sizes) * ITEM_BYTES)
+            count = most_bytes // (prod(sizes) * ITEM_BYTES)
             sizes[axis] *= max(1, min(count, -(-self.shape[axis] // sizes[axis])))
         return [region for _, region in split(self.whole, sizes)]
 

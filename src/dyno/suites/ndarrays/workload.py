@@ -9,9 +9,10 @@ import numpy as np
 
 from dyno.contracts.model import Absent, Phase, Refused, Wrong
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
+from dyno.host.procfs import input_bytes
 from dyno.suites._shared.store import OnStore
 from dyno.suites.ndarrays import conformance, lengths
-from dyno.suites.ndarrays.conformance import ITEM_BYTES, Expected
+from dyno.suites.ndarrays.conformance import BLOCK_BYTES, ITEM_BYTES, Expected
 
 CHECKED_BLOCKS = 5
 """Number of blocks that are read again after the phase `write`, evenly spread."""
@@ -29,7 +30,7 @@ class NdarraysWorkload(OnStore):
                 " the array, and none is longer"
             )
         self._expected = Expected(job.seed, self._shape)
-        self._blocks = self._expected.blocks(self._chunks)
+        self._blocks = self._expected.blocks(self._chunks, input_bytes(BLOCK_BYTES))
         self._done = 0
         """Number of blocks that were written."""
 
