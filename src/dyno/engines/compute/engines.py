@@ -9,6 +9,7 @@ from typing import Any
 from dyno.contracts.engine import Gap, PortSpec
 from dyno.contracts.model import Caveat
 from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
+from dyno.suites.compute import FIRST
 from dyno.suites.compute.port import DOUBLES, Arrays, Operation, columns
 
 # -- the interpreter and NumPy ----------------------------------------------------------------------------------
@@ -58,7 +59,8 @@ PYTHON = declare(
     "python", "Python's own lists, sum, max, math and statistics", Interpreter, PortSpec(_python, caveats=(DOUBLES,))
 )
 # Dyno itself requires NumPy, so it has no `modules` or `requires`.
-NUMPY = declare("numpy", "NumPy, arrays in memory", library("NumPy", "numpy"), _numpy)
+_IMPORTED = Gap(FIRST, "unsupported", "Dyno's own process has imported NumPy before, so its import can't be measured")
+NUMPY = declare("numpy", "NumPy, arrays in memory", library("NumPy", "numpy"), PortSpec(_numpy, gaps=(_IMPORTED,)))
 
 # -- data frames and Arrow --------------------------------------------------------------------------------------
 

@@ -226,11 +226,11 @@ class ComputeWorkload(OnStore):
         super().release()
 
     def prepare(self, phase: Phase) -> None:
+        if gap := next((gap for gap in self._job.spec.gaps if gap.check == phase.name), None):
+            raise Absent(gap.reason)
         if phase.name == FIRST:
             self._generate("avg")
             return
-        if gap := next((gap for gap in self._job.spec.gaps if gap.check == phase.name), None):
-            raise Absent(gap.reason)
         if phase.name == "corr" and self._size < 2:
             raise Absent("a correlation needs at least two pairs")
         port = self._opened()
