@@ -15,6 +15,7 @@ from stats.madeup import Rates, a_cell, of_rates
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
 from dyno.report.tables import overview, sections, text
+from dyno.report.tables.notes import differing_settings
 from dyno.results import Run
 
 STEADY = (1.0, 1.01, 1 / 1.01, 1.0, 1.0)
@@ -97,6 +98,16 @@ def test_settings_in_which_rows_of_an_engine_differ_are_told_as_they_took_effect
         "  sqlite: synchronous is off with sqlite and normal with sqlite:set.synchronous=normal",
         "",
     ]
+
+
+def test_setting_of_one_row_is_not_unknown_with_others() -> None:
+    cells = [Cell("objects", "relstorage", {"db": db}, Tier.PROCESS, {}) for db in ("sqlite", "postgresql")]
+    run = of_rates(*((cell, {"fill": rates(1)}) for cell in cells), phases=("fill",))
+    effective = [{"synchronous": "full", "cache_mib": None}, {"cache_mib": 16}]
+    run = replace(run, attempts=tuple(replace(each, settings=effective[each.cell]) for each in run.attempts))
+    lines = differing_settings(run)
+    assert lines[0] == "relstorage: synchronous is full with relstorage:db=sqlite"
+    assert lines[1].endswith("is not known with relstorage:db=sqlite and 16 with relstorage:db=postgresql")
 
 
 def test_one_that_is_not_shown_to_be_slower_is_marked_too() -> None:

@@ -165,7 +165,8 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
 
 def differing_settings(run: Run) -> list[str]:
     """Returns a line for each effective setting that differs between rows of an engine at one tier: 'sqlite:
-    synchronous is normal with sqlite:set.synchronous=normal, off with sqlite'."""
+    synchronous is normal with sqlite:set.synchronous=normal, off with sqlite'. Rows that don't have the setting are
+    not in its line."""
     rows: dict[tuple[str, Tier | None], dict[str, Mapping[str, Value | None]]] = {}
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
@@ -174,9 +175,9 @@ def differing_settings(run: Run) -> list[str]:
     lines: dict[str, None] = {}
     for (engine, _), settings in rows.items():
         for name in dict.fromkeys(name for of in settings.values() for name in of):
-            values = {row: of.get(name) for row, of in settings.items()}
+            values = {row: of[name] for row, of in settings.items() if name in of}
             texts = {row: "not known" if v is None else str(units.yes_no(v)) for row, v in values.items()}
-            if len(set(texts.values())) > 1:
+            if len(set(texts.values())) > 1 or len(texts) < len(settings):
                 lines[f"{engine}: {name} is {listed([f'{text} with {row}' for row, text in texts.items()])}"] = None
     return list(lines)[:MOST_SETTINGS]
 
