@@ -12,9 +12,9 @@ import pytest
 from stats.madeup import a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads
 
 from dyno.contracts.model import Tier, UsageError
-from dyno.published import Finding, findings
+from dyno.published.claims import Finding, findings
 from dyno.results import Run
-from dyno.stats.findings import FindingResult, check
+from dyno.stats.findings import FindingResult, Shortfall, check
 
 KNOWN = {"L": "lmdb", "S": "sqlite", "D": "duckdb", "O": "oracle"}
 LEAD = {"of": "L", "relation": "fastest", "phases": ["read"]}
@@ -67,6 +67,28 @@ def test_a_ratio_with_its_interval_confirms_or_contradicts(given: dict[str, Any]
 @pytest.mark.parametrize("relation", ["faster", "slower"])
 def test_nobody_can_tell_where_the_interval_holds_one(relation: str) -> None:
     assert asked(EQUAL, claim(relation)).kind == "can't tell"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "kind"),
+    [(1.5, "confirmed"), (1.0, "confirmed"), (0.9, "reversed"), (0.6, "reversed")],
+)
+def test_wide_bounds_hide_no_reversed_direction(ratio: float, kind: str) -> None:
+    """lmdb is here twice as fast as sqlite; the bounds are on both sides of 1."""
+    assert asked(TWICE, claim("about", ratio=ratio, between=[0.33, 3])).kind == kind
+    assert asked(TWICE, claim("about", ratio=ratio, between=[0.33, 1.9])).kind == "contradicted"
+
+
+def test_a_smaller_run_does_not_check_a_statement() -> None:
+    def of_size(rows: int) -> FindingResult:
+        cells = (a_cell(engine, rows=rows) for engine in ("lmdb", "sqlite"))
+        rates = ({"read": [rate, rate * 1.01, rate * 1.02]} for rate in (2_000, 1_000))
+        needing = replace(finding(claim("slower")), needs={"rows": 1_000, "unknown": 5})
+        return check(of_rates(*zip(cells, rates, strict=True), phases=["read"]), [needing])[0]
+
+    assert of_size(1_000).kind == "contradicted"
+    assert (of_size(999).kind, of_size(999).checks) == ("not checked at this size", ())
+    assert of_size(999).shortfalls == (Shortfall("rows", 1_000, 999),)
 
 
 def test_two_blocks_tell_nothing() -> None:
@@ -327,6 +349,7 @@ def test_a_share_of_trials_that_crash_takes_enough_trials(crashed: int, attempts
         (claim("faster", by=0.5), "factors of at least 1"),
         (claim("faster", by=3, at_most=2), "factors of at least 1"),
         (claim("about"), "expected a ratio over 0"),
+        (claim("about", ratio=4, between=[0.5, 2]), "expected two bounds over 0 around the ratio 4"),
         (claim("faster", phase="read"), "unknown keys of a claim by faster: phase"),
         ({"of": "L", "relation": "fails"}, "at_least: expected a share"),
     ],
@@ -343,6 +366,7 @@ def test_a_claim_that_can_not_be_checked_is_an_error(given: dict[str, Any], said
         ({"says": "x", "shows": "y", "unchecked": "z"}, "either says or shows"),
         ({"unchecked": "z"}, "either says or shows"),
         ({"says": "x", "unchecked": "z", "sure": True}, "sure"),
+        ({"says": "x", "unchecked": "z", "needs": {"rows": "all"}}, "needs: rows: expected a whole number"),
     ],
 )
 def test_a_finding_says_one_thing(data: dict[str, Any], said: str) -> None:

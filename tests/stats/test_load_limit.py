@@ -14,7 +14,7 @@ from madeup import SECOND, a_cell, changed, codes, declared, of_rates, read_row,
 import dyno
 from dyno.contracts.cell import Cell
 from dyno.fields import Sample
-from dyno.published import Claim, Finding
+from dyno.published.claims import Claim, Finding
 from dyno.report.site import data
 from dyno.report.tables import wording
 from dyno.report.tables.table import groups

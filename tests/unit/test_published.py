@@ -21,6 +21,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError
 from dyno.contracts.safe_read import toml
 from dyno.fields import Sample
+from dyno.options import as_list
 from dyno.published import Experiment, transcription
 from dyno.report.replicate import orders, replica
 from dyno.report.replicate.replica import best_of_means, means
@@ -87,6 +88,28 @@ def test_claims_speak_of_what_the_suite_has(experiment: Experiment) -> None:
             assert [settings[name].read(value, "") for value in wanted] == list(wanted), "of the type that a cell has"
 
 
+def test_each_statement_declares_the_size_that_it_needs(experiment: Experiment) -> None:
+    suite = registry.suite(experiment.plan["suite"])
+    settings = {setting.name: setting for setting in suite.params} | GENERAL
+    request = plan_file.parse(experiment.plan, experiment.name)
+    given = {**suite.presets[request.preset].params, **request.params, "clients": request.clients}
+    for finding in experiment.findings:
+        assert finding.needs or all({**claim.params, **claim.of_params} for claim in finding.claims), finding
+        for name, least in finding.needs.items():
+            values = [settings[name].read(value, "") for value in as_list(given.get(name, settings[name].default))]
+            assert max(values) == least, "the plan measures at the size of the statement"
+
+
+def test_a_quick_size_judges_no_statement_of_the_whole() -> None:
+    """On disk, 50,000 rows contradict a size that 1,430,394 rows confirm."""
+    quick = replace(WENDELIN, plan={**WENDELIN.plan, "param": {"rows": 50_000, "repeats": 1}})
+    out = printed(WENDELIN, a_whole_run(quick))
+    found = verdicts(out)
+    assert set(found.values()) == {"not checked at this size"} and len(found) == len(WENDELIN.findings)
+    assert out.count("needs rows=1,430,394, here 50,000") == len(found)
+    assert "not checked at this size" not in set(verdicts(printed(WENDELIN, a_whole_run(WENDELIN))).values())
+
+
 def test_what_can_not_run_here_is_left_out_with_the_reason() -> None:
     suite = registry.suite("objects")
     assert lacking(suite, ["nowhere", "sqlite", "relstorage_oracle"]).keys() == {
@@ -125,10 +148,10 @@ def row(name: str, objects: int, clients: int, write: int, read: int) -> Any:
 
 @pytest.fixture
 def run() -> Run:
-    """Run in which MySQL leads with 100 objects and one client, and PostgreSQL reads faster with two clients."""
+    """Run in which MySQL leads with 100 objects and one client, and PostgreSQL reads faster with 16 clients."""
     rows = [
         *(row("MySQL", 100, 1, 4000, 9000), row("PostgreSQL", 100, 1, 2000, 5000), row("ZEO", 100, 1, 2400, 2000)),
-        *(row("MySQL", 100, 2, 4000, 6000), row("PostgreSQL", 100, 2, 2000, 9000), row("ZEO", 100, 2, 2400, 2000)),
+        *(row("MySQL", 100, 16, 4000, 6000), row("PostgreSQL", 100, 16, 2000, 9000), row("ZEO", 100, 16, 2400, 2000)),
         *(row("MySQL", 10_000, 1, 1000, 9000), row("PostgreSQL", 10_000, 1, 2000, 5000)),
         row("ZEO", 10_000, 1, 4000, 2000),
     ]
@@ -169,11 +192,11 @@ def test_the_ratios_that_make_a_verdict_stand_under_it(run: Run) -> None:
     assert "without Oracle: not run here" in under
     assert "of 8 ratios: 7 confirmed, 1 contradicted" in under
     assert any(
-        line.startswith("read MySQL (here MariaDB) faster than PostgreSQL objects=100 clients=2 contradicted 0.667")
+        line.startswith("read MySQL (here MariaDB) faster than PostgreSQL objects=100 clients=16 contradicted 0.667")
         for line in under
     )
     assert any(
-        line.startswith("write MySQL (here MariaDB) faster than ZEO objects=100 clients=1,2 confirmed 1.66")
+        line.startswith("write MySQL (here MariaDB) faster than ZEO objects=100 clients=1,16 confirmed 1.66")
         for line in under
     )
     assert any("0 of 9 trials" in line for line in lines)

@@ -1,13 +1,10 @@
 """Published experiments as data: each has a plan that repeats it, its printed figures, and its findings.
 
-A finding is a statement with the claims that it makes. A claim is about rows of a run, and can be checked on another
-machine: a contender is faster than others, or smaller, or sometimes fails. `stats.findings` checks claims; this
-module neither reads a run nor knows a suite. docs/reference/published-experiments.md describes the format.
+`claims` has the findings. docs/reference/published-experiments.md describes the format.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +14,8 @@ from dyno.contracts.model import UsageError, Value
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import by_cpus, unknown
 from dyno.published import transcription
+from dyno.published.claims import Finding, findings
 from dyno.published.order import Order
-
-MORE, LESS = ("faster", "more", "fastest", "most"), ("slower", "less", "slowest", "least")
-ALL = ("fastest", "slowest", "most", "least")
-"""Relations of one contender to all others."""
-ABOUT, FAILS = "about", "fails"
-RELATIONS = (*MORE, *LESS, ABOUT, FAILS)
-OF_ITSELF = {"than_params", "than_phase", "than_fact"}
-"""Keys in which the two sides of a claim may differ. With one of them, both sides may be the same contender."""
-WITHIN = 0.25
-"""Default tolerance of `about`."""
 
 
 @dataclass(frozen=True)
@@ -43,123 +31,15 @@ class Contender:
     stand_in: str = ""
     """Name of the system that is measured here, if it is another system. Empty for the published system or its
     successor."""
+    beside: bool = False
+    """Whether Dyno measures it in addition, so that published statements about all systems don't mean it."""
+    phases: tuple[str, ...] = ()
+    """Phases that it ran, for an engine that runs several tools. Empty for all phases of no other contender."""
 
     @property
     def title(self) -> str:
         """'MySQL (here MariaDB)'. Every figure of a stand-in has this title."""
         return f"{self.name} (here {self.stand_in})" if self.stand_in else self.name
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A relation of rows of a run to other rows of the same phase."""
-
-    of: str
-    """Name of the engine in runs."""
-    relation: str
-    than: tuple[str, ...]
-    """The engines of the other rows; may contain the same engine, with other parameters."""
-    phases: tuple[str, ...]
-    params: Mapping[str, tuple[Value, ...]]
-    """Values that both sides may have. Parameters that are not listed may have any value."""
-    metric: str
-    """A metric of `stats.metric`, or the name of a fact."""
-    fact: bool
-    low: float
-    """Bounds of the ratio of speeds (more is better) or of facts. For `fails`, `low` is the least share of trials."""
-    high: float
-    of_params: Mapping[str, Value] = field(default_factory=dict)
-    than_params: Mapping[str, Value] = field(default_factory=dict)
-    """Values of one side only, in which the two sides differ."""
-    across_tiers: str = ""
-    """Why two tiers may be compared, in phases that write nothing. Empty if they may not."""
-    across_tools: str = ""
-    """Why figures of two outside tools may be compared. Empty if they may not."""
-    than_phase: str = ""
-    """Phase of the other row, if it is another phase."""
-    than_fact: str = ""
-    """Fact of the other side, if it is another fact."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A statement. It is confirmed if all of its claims hold."""
-
-    claims: tuple[Claim, ...]
-    says: str = ""
-    """The statement in the words of the published text."""
-    shows: str = ""
-    """The finding in Dyno's words, if a published table shows it without a statement. A finding has either `says` or
-    `shows`."""
-    read_as: str = ""
-    """How ambiguous words of the statement are read."""
-    unchecked: str = ""
-    """Why the finding has no claim."""
-
-
-def findings(data: Sequence[Mapping[str, Any]], known: Mapping[str, str], where: str) -> tuple[Finding, ...]:
-    """Parses the tables of a file. `known` has each contender's engine, by the contender's name. Raises UsageError
-    for a finding that can't be checked."""
-    parsed = []
-    for at, each in enumerate(data, 1):
-        place = f"{where}: finding {at}"
-        claims = tuple(_claim(dict(claim), known, place) for claim in each.get("claims", ()))
-        try:
-            finding = Finding(**{**each, "claims": claims})
-        except TypeError as error:
-            raise UsageError(f"{place}: {error}") from None
-        if bool(finding.says) == bool(finding.shows):
-            raise UsageError(f"{place}: expected either says or shows")
-        if bool(claims) == bool(finding.unchecked):
-            raise UsageError(f"{place}: expected either claims or unchecked")
-        parsed.append(finding)
-    return tuple(parsed)
-
-
-def _claim(data: dict[str, Any], known: Mapping[str, str], where: str) -> Claim:
-    relation, of = data.pop("relation", None), data.pop("of", None)
-    if relation not in RELATIONS:
-        raise UsageError(unknown(f"{where}: relation", relation, RELATIONS))
-    than = data.pop("than", None)
-    if not than and not OF_ITSELF.isdisjoint(data):
-        than = (of,)
-    elif not than:
-        than = tuple(name for name in known if name != of) if relation in ALL else ()
-    for name in (of, *than):
-        if name not in known:
-            raise UsageError(unknown(f"{where}: contender", name, known))
-    phases = data.pop("phases", ())
-    if bool(phases) == (relation == FAILS):
-        raise UsageError(f"{where}: phases are required for every relation except {FAILS}, which has none")
-    if not than and relation != FAILS:
-        raise UsageError(f"{where}: than is required for {relation}")
-    low, high = _bounds(relation, data, where)
-    fact, metric = data.pop("fact", None), data.pop("metric", "throughput")
-    params = {
-        name: tuple(value) if isinstance(value, list) else (value,) for name, value in data.pop("params", {}).items()
-    }
-    if more := data.keys() - {each.name for each in fields(Claim)}:
-        raise UsageError(f"{where}: unknown keys of a claim by {relation}: {', '.join(more)}")
-    engines, measured = tuple(known[name] for name in than), fact or metric
-    return Claim(known[of], relation, engines, tuple(phases), params, measured, fact is not None, low, high, **data)
-
-
-def _bounds(relation: str, data: dict[str, Any], where: str) -> tuple[float, float]:
-    """Returns the bounds from 'by', 'at_most', 'ratio' and 'within', or for `fails` from 'at_least'."""
-    if relation == FAILS:
-        share = data.pop("at_least", None)
-        if not isinstance(share, float) or not 0 < share < 1:
-            raise UsageError(f"{where}: at_least: expected a share of the trials between 0 and 1, got {share}")
-        return share, 1.0
-    if relation == ABOUT:
-        ratio, within = data.pop("ratio", None), data.pop("within", WITHIN)
-        if not isinstance(ratio, (int, float)) or ratio <= 0 or not 0 < within < 1:
-            raise UsageError(f"{where}: expected a ratio over 0, and within between 0 and 1")
-        return ratio * (1 - within), ratio * (1 + within)
-    least, most = data.pop("by", 1), data.pop("at_most", math.inf)
-    if not 1 <= least < most:
-        raise UsageError(f"{where}: expected factors of at least 1, by less than at_most; got {least} and {most}")
-    return (least, most) if relation in MORE else (1 / most, 1 / least)
 
 
 @dataclass(frozen=True)
@@ -319,6 +199,14 @@ class Experiment:
     def citation(self) -> str:
         return ", ".join(str(part) for part in (self.author, self.title, self.year) if part is not None)
 
+    def name_of(self, engine: str, phase: str = "") -> str:
+        """Returns the title of the contender whose row of this phase has this engine; the engine if there is none."""
+        of_engine = [each for each in self.contenders if each.engine == engine]
+        of_phase = [each for each in of_engine if phase in each.phases]
+        of_rest = [each for each in of_engine if not each.phases]
+        named = [*of_phase, *of_rest, *of_engine]
+        return named[0].title if named else engine
+
     def sized(self, preset: str | None) -> Mapping[str, Any]:
         """Returns the plan at the size of a preset; None stands for the published size."""
         if preset is None:
@@ -366,7 +254,8 @@ def parse(name: str, data: Mapping[str, Any], cpus: int | None = None) -> Experi
     if curves := rest.get("curves"):
         curves["rows"] = [dict(zip(curves["columns"], row, strict=True)) for row in curves["rows"]]
     engines_by_name = {each["name"]: each["engine"] for each in contenders}
-    checked = findings(rest.pop("findings", ()), engines_by_name, name)
+    beside = [each["name"] for each in contenders if each.get("beside")]
+    checked = findings(rest.pop("findings", ()), engines_by_name, name, rest.pop("needs", {}), beside)
     parsed = {**rest, "name": name, "rows": rows, "lines": lines, "contenders": contenders}
     result = replace(msgspec.convert(parsed, Experiment), findings=checked)
     result.order.check(name, engines_by_name)

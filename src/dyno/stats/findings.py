@@ -2,7 +2,9 @@
 
 A claim bounds the ratio of two rows. The ratio is computed block by block with a 99 % interval, like every ratio. An
 interval inside the bounds confirms the claim, and an interval outside contradicts it. Otherwise the claim is unclear.
-So an interval that contains 1 never confirms that one row is faster.
+So an interval that contains 1 never confirms that one row is faster. If a claim's bounds are on both sides of 1, an
+interval on the other side of 1 than the published ratio reverses it. A run at a smaller size than a finding needs
+does not check it.
 
 Ratios between rows of different tiers, rows that were not proven cold, and figures of outside tools are not computed
 here either, with two exceptions. If the publication compared two tiers, a claim may say why the tiers make no
@@ -17,14 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dyno.contracts.cell import Cell
-from dyno.published import FAILS, Claim, Finding
+from dyno.published.claims import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired
 from dyno.stats.metric import metric, speeds
 from dyno.stats.summary import CellSummary, absences, summarize
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS
 
-CONFIRMED, CONTRADICTED, UNCLEAR, UNCHECKED = "confirmed", "contradicted", "can't tell", "not checked"
+CONFIRMED, CONTRADICTED, REVERSED = "confirmed", "contradicted", "reversed"
+UNCLEAR, UNCHECKED, TOO_SMALL = "can't tell", "not checked", "not checked at this size"
 CRASH = "crash"
 SIZE = "bytes_on_disk"
 NOT_MEASURED = "no such row was measured"
@@ -37,7 +40,7 @@ class Check:
 
     claim: Claim
     kind: str
-    """'confirmed', 'contradicted' or "can't tell"."""
+    """'confirmed', 'contradicted', 'reversed' or "can't tell"."""
     phase: str
     """Phase of the row; empty for `fails`."""
     cell: Cell | None
@@ -62,25 +65,38 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Shortfall:
+    """A parameter with a smaller value than a finding needs."""
+
+    parameter: str
+    needed: int
+    largest: int
+    """The largest value in the run."""
+
+
+@dataclass(frozen=True)
 class FindingResult:
     """A finding with this run's verdict."""
 
     finding: Finding
     kind: str
-    """One of the kinds of `Check`, or 'not checked'."""
+    """One of the kinds of `Check`, 'not checked' or 'not checked at this size'."""
     checks: tuple[Check, ...]
     left_out: tuple[str, ...]
     """Engines of the finding that are not in the run."""
+    shortfalls: tuple[Shortfall, ...] = ()
+    """Why the finding is not checked at this size."""
 
 
 def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
     """Returns a result for each finding, in order. A single contradiction contradicts a finding. Otherwise a single
-    unclear ratio makes it unclear."""
+    reversed ratio makes it reversed, or else a single unclear ratio makes it unclear."""
     engines = {cell.asked for cell in run.cells if not cell.floor}
     results = []
     for finding in findings:
         checks = list[Check]()
-        for claim in finding.claims:
+        shortfalls = tuple(_shortfalls(run, finding)) if finding.claims else ()
+        for claim in () if shortfalls else finding.claims:
             if claim.of not in engines:
                 checks.append(Check(claim, UNCLEAR, "", None, "", why="it is not in the run"))
             elif claim.relation == FAILS:
@@ -88,11 +104,25 @@ def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
             else:
                 checks += (each for phase in claim.phases for each in _ratios(run, claim, phase, engines))
         kinds = {each.kind for each in checks}
-        kind = next((kind for kind in (CONTRADICTED, UNCLEAR, CONFIRMED) if kind in kinds), UNCLEAR)
+        kind = next((kind for kind in (CONTRADICTED, REVERSED, UNCLEAR, CONFIRMED) if kind in kinds), UNCLEAR)
+        if shortfalls:
+            kind = TOO_SMALL
+        elif not finding.claims:
+            kind = UNCHECKED
         names = dict.fromkeys(name for claim in finding.claims for name in (claim.of, *claim.than))
         left_out = tuple(name for name in names if name not in engines)
-        results.append(FindingResult(finding, kind if finding.claims else UNCHECKED, tuple(checks), left_out))
+        results.append(FindingResult(finding, kind, tuple(checks), left_out, shortfalls))
     return results
+
+
+def _shortfalls(run: Run, finding: Finding) -> Iterator[Shortfall]:
+    """Yields the finding's needs that no row of the run meets. A parameter that an earlier file lacks counts as
+    met."""
+    for parameter, needed in finding.needs.items():
+        values = [cell.params.get(parameter) for cell in run.cells if not cell.floor]
+        known = [value for value in values if isinstance(value, int)]
+        if known and max(known) < needed:
+            yield Shortfall(parameter, needed, max(known))
 
 
 # -- ratios -----------------------------------------------------------------------------------------------
@@ -137,10 +167,12 @@ def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim)
         short = f"{verdict.blocks} blocks have both; a ratio needs {FEWEST_BLOCKS}"
         return Check(claim, UNCLEAR, row.phase, row.cell, name, why=short, tiers=tiers)
     kind = UNCLEAR
-    if claim.low < verdict.low and verdict.high < claim.high:
-        kind = CONFIRMED
-    elif verdict.high < claim.low or verdict.low > claim.high:
+    if verdict.high < claim.low or verdict.low > claim.high:
         kind = CONTRADICTED
+    elif (verdict.high < 1 < claim.published) or (claim.published < 1 < verdict.low):
+        kind = REVERSED
+    elif claim.low < verdict.low and verdict.high < claim.high:
+        kind = CONFIRMED
     return Check(claim, kind, row.phase, row.cell, name, verdict.ratio, verdict.low, verdict.high, tiers=tiers)
 
 

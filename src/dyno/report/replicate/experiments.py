@@ -82,7 +82,7 @@ def _row(of: Replica) -> Iterator[str]:
     yield str(ended) if of.run.complete else f"{ended} of {planned}"
     yield from (orders.published(original), orders.ours(original, of.run)[0])
     checked = findings.check(of.run, original.findings)
-    yield from _first(next((each for each in checked if each.checks), None))
+    yield from _first(next((each for each in checked if each.checks or each.shortfalls), None))
     yield verdicts.counts([each.kind for each in checked]) or units.UNKNOWN
 
 
@@ -90,6 +90,8 @@ def _first(result: FindingResult | None) -> tuple[str, str, str]:
     if result is None:
         return (units.UNKNOWN,) * 3
     text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
+    if result.shortfalls:
+        return text, result.kind, verdicts.shortfalls(result)
     compared = [check for check in result.checks if check.ratio is not None]
     return text, result.kind, verdicts.figures(compared) if compared else units.UNKNOWN
 

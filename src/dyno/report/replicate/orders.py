@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dyno.contracts.model import TIERS, Value
-from dyno.published import Claim, Experiment, Finding
+from dyno.published import Experiment
+from dyno.published.claims import Claim, Finding
 from dyno.published.order import ALIKE, FASTER
 from dyno.report.replicate import gaps
 from dyno.report.tables import display, units, wording

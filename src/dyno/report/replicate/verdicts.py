@@ -4,22 +4,40 @@ import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from dyno.published import ABOUT, FAILS, LESS, Experiment
+from dyno.published import Experiment
+from dyno.published.claims import ABOUT, FAILS, LESS
 from dyno.report.tables import display, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats import findings
-from dyno.stats.findings import CONFIRMED, CONTRADICTED, UNCHECKED, UNCLEAR, Check, FindingResult
+from dyno.stats.findings import (
+    CONFIRMED,
+    CONTRADICTED,
+    REVERSED,
+    TOO_SMALL,
+    UNCHECKED,
+    UNCLEAR,
+    Check,
+    FindingResult,
+)
 
-STYLES = {CONFIRMED: "green", CONTRADICTED: "bold red", UNCLEAR: "yellow", UNCHECKED: "dim"}
+STYLES = {
+    CONFIRMED: "green",
+    CONTRADICTED: "bold red",
+    REVERSED: "bold red",
+    UNCLEAR: "yellow",
+    TOO_SMALL: "dim",
+    UNCHECKED: "dim",
+}
 HEADS = ("phase", "claim", "where", "verdict", "ratio", "tier")
 AGAINST = " against "
 LEGEND = (
     f"Ratios are of speeds, block by block, with intervals of {wording.LEVEL}; for several values of a parameter,"
     " from the lowest to the highest end of all intervals. A claim is confirmed if the whole interval agrees with it,"
-    " and contradicted if the whole interval disagrees. A finding is confirmed if all of its ratios confirm it, and"
-    " contradicted if one contradicts it."
+    " contradicted if the whole interval disagrees, and otherwise reversed if the whole interval is on the other side"
+    " of 1 than the published ratio. A finding is confirmed if all of its ratios confirm it, contradicted if one"
+    " contradicts it, and otherwise reversed if one is reversed. It is not checked at a smaller size than it needs."
 )
 
 
@@ -51,6 +69,8 @@ def _notes(result: FindingResult, names: Mapping[str, str]) -> Iterator[str]:
     finding = result.finding
     if finding.unchecked:
         yield finding.unchecked
+    if result.shortfalls:
+        yield shortfalls(result)
     if finding.read_as:
         yield f"read as: {finding.read_as}"
     for why in dict.fromkeys(check.claim.across_tiers for check in result.checks if check.across):
@@ -63,6 +83,14 @@ def _notes(result: FindingResult, names: Mapping[str, str]) -> Iterator[str]:
     kinds = [check.kind for check in result.checks]
     if len(set(kinds)) > 1:
         yield f"of {len(kinds)} ratios: {counts(kinds)}"
+
+
+def shortfalls(result: FindingResult) -> str:
+    """Returns why a finding is not checked at this size: 'needs rows=1,430,394, here 50,000'."""
+    return "; ".join(
+        f"needs {each.parameter}={units.count(each.needed)}, here {units.count(each.largest)}"
+        for each in result.shortfalls
+    )
 
 
 def _rows(result: FindingResult, run: Run, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
@@ -122,6 +150,8 @@ def _claim(check: Check, names: Mapping[str, str]) -> str:
         bounds = [f"at least {least:g}"] if least > 1 else []
         bounds += [f"at most {most:g}"] if most != math.inf else []
     bound = f", by a factor of {' and '.join(bounds)}" if bounds else ""
+    if claim.published != 1:
+        bound = f", published {units.ratio(claim.published)}"
     return f"{fact}{one} {relation} {other_fact}{other}{where}{bound}"
 
 
