@@ -50,7 +50,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 def facts(out: str) -> list[str]:
     """The lines of output that compare stored bytes, which are the same in every trial."""
-    return [line for line in out.splitlines() if "stored_bytes of" in line]
+    return [line for line in out.splitlines() if " stored_bytes " in line]
 
 
 def test_findings_are_checked_against_the_run(shell: Shell) -> None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from dyno.contracts.safe_read import toml
 from dyno.fields import Sample
 from dyno.options import as_list
 from dyno.published import Experiment, transcription
+from dyno.published.claims import Claim, Finding
 from dyno.report.replicate import orders, replica
+from dyno.report.replicate import verdicts as replica_verdicts
 from dyno.report.replicate.replica import best_of_means, means
 from dyno.report.tables import sections
 from dyno.report.tables.sections import Section
@@ -32,11 +35,12 @@ from dyno.runner import plan, plan_file
 from dyno.runner.plan import GENERAL
 from dyno.runner.rows import lacking, split_engines
 from dyno.stats.estimate import estimate
+from dyno.stats.findings import Check, check
 from dyno.stats.metric import METRICS
 from dyno.stats.summary import summarize
 
 SECOND = 10**9
-EXPERIMENTS = {name: published.experiment(name) for name in published.names()}
+EXPERIMENTS = {name: published.experiment(name, cpus=2) for name in published.names()}
 
 
 @pytest.fixture(params=EXPERIMENTS)
@@ -192,11 +196,15 @@ def test_the_ratios_that_make_a_verdict_stand_under_it(run: Run) -> None:
     assert "without Oracle: not run here" in under
     assert "of 8 ratios: 7 confirmed, 1 contradicted" in under
     assert any(
-        line.startswith("read MySQL (here MariaDB) faster than PostgreSQL objects=100 clients=16 contradicted 0.667")
+        line.startswith(
+            "read throughput MySQL (here MariaDB) faster than PostgreSQL objects=100 clients=16 contradicted 0.667"
+        )
         for line in under
     )
     assert any(
-        line.startswith("write MySQL (here MariaDB) faster than ZEO objects=100 clients=1,16 confirmed 1.66")
+        line.startswith(
+            "write throughput MySQL (here MariaDB) faster than ZEO objects=100 clients=1,16 confirmed 1.66"
+        )
         for line in under
     )
     assert any("0 of 9 trials" in line for line in lines)
@@ -300,11 +308,14 @@ def test_tiers_stand_beside_a_verdict_that_is_drawn_across_them(sums: Run) -> No
     assert lines[at].startswith("confirmed")
     under = lines[at + 1 : at + 14]
     assert any("rows of two tiers" in line and "no other tier" in line for line in under)
-    ratios = [line for line in under if line.startswith("read-sum-hot numpy.memory faster than")]
+    ratios = [line for line in under if line.startswith("read-sum-hot throughput numpy.memory faster than")]
     assert len(ratios) == 4
     assert all(line.endswith("tier volatile against tier power") for line in ratios), ratios
     at = next(number for number, line in enumerate(lines) if "almost all tool sets" in line)
-    assert any(line.startswith("read-sum-hot ZBlock0") and line.endswith("tier power") for line in lines[at : at + 5])
+    assert any(
+        line.startswith("read-sum-hot throughput ZBlock0") and line.endswith("tier power")
+        for line in lines[at : at + 5]
+    )
 
 
 def test_a_published_mean_with_its_deviation_has_ours_beside_it(sums: Run) -> None:
@@ -423,22 +434,205 @@ def test_the_systems_of_an_order_are_rows_of_a_run(experiment: Experiment) -> No
     text, reasons = orders.ours(experiment, run)
     if experiment.order.none:
         assert (text, reasons) == ("–", [])
-    elif experiment.name != "cloudmercato-cpu":
-        # A whole run has 1 and 2 clients, and this machine may have any number of CPUs.
+    else:
         assert [why for why in reasons if "is not compared with tier" not in why] == []
         ours = re.split(" > | ≈ |; ", text)
         assert len(ours) + len(reasons) == len(experiment.order.sides or experiment.contenders)
 
 
+# -- statements --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("Each statement of a published experiment could be confirmed and contradicted by a run")
+def test_each_statement_can_be_confirmed_and_contradicted(experiment: Experiment) -> None:
+    whole = by_its_tools(experiment, a_whole_run(experiment))
+    for finding in experiment.findings:
+        if finding.claims:
+            run = needed_by(whole, finding)
+            outcomes = [
+                check(outcome, [finding])[0] for outcome in (agreeing(run, finding), disagreeing(run, finding))
+            ]
+            assert [each.kind for each in outcomes] == ["confirmed", "contradicted"], (finding, outcomes)
+
+
+def needed_by(run: Run, finding: Finding) -> Run:
+    """Returns the run without the cells and phases that the finding says nothing of."""
+
+    def named(claim: Claim, cell: Cell) -> bool:
+        own = {**claim.of_params, **claim.than_params}
+        same = all(cell.params[name] in values for name, values in claim.params.items() if name not in own)
+        values = [(name, [side.get(name) for side in (claim.of_params, claim.than_params)]) for name in own]
+        return same and cell.asked in (claim.of, *claim.than) and all(cell.params[n] in v for n, v in values)
+
+    phases = {name for claim in finding.claims for name in (*claim.phases, claim.than_phase)}
+    kept = of_cells_at(run, [at for at, cell in enumerate(run.cells) if any(named(c, cell) for c in finding.claims)])
+    attempts = (replace(a, samples=tuple(s for s in a.samples if s.phase in phases)) for a in kept.attempts)
+    return replace(kept, attempts=tuple(attempts))
+
+
+def by_its_tools(experiment: Experiment, run: Run) -> Run:
+    suite = registry.suite(experiment.plan["suite"])
+    reported = {phase.name for phase in suite.phases if phase.reported}
+
+    def of_tool(_: str, sample: Sample) -> Sample:
+        tool = experiment.name_of(experiment.contenders[0].engine, sample.phase)
+        return replace(sample, reported_by=tool if sample.phase in reported else None)
+
+    return changed(run, of_tool)
+
+
+Place = tuple[str, str, str, str]
+"""An engine, the parameters of its cell, a phase, and a metric or fact."""
+
+
+def sides(check: Check) -> tuple[Place, Place]:
+    """Returns the places of a claim's two figures."""
+    claim, cell = check.claim, check.cell
+    assert cell is not None, check.why
+    than = {**cell.params, **claim.than_params}
+    other = claim.than_phase or check.phase, claim.than_fact or claim.metric
+    return (cell.asked, repr(dict(cell.params)), check.phase, claim.metric), (check.other, repr(than), *other)
+
+
+def agreeing(run: Run, finding: Finding) -> Run:
+    """Returns the run with figures that are within the bounds of all claims, by Bellman and Ford's algorithm over the
+    logarithms of the figures."""
+    (result,) = check(run, [finding])
+    edges = list[tuple[Place, Place, float]]()
+    for each in result.checks:
+        if each.claim.relation != "fails":
+            of, than = sides(each)
+            low = max(each.claim.low, 1) if each.claim.published > 1 else each.claim.low
+            high = min(each.claim.high, 1) if each.claim.published < 1 else each.claim.high
+            edges.append((than, of, math.log(min(high, 1e6)) - NARROWER))
+            edges.append((of, than, -math.log(max(low, 1e-6)) - NARROWER))
+    figures = dict.fromkeys((place for *places, _ in edges for place in places), 0.0)
+    for _ in figures:
+        for begin, end, most in edges:
+            figures[end] = min(figures[end], figures[begin] + most)
+    assert all(figures[end] <= figures[begin] + most + 1e-9 for begin, end, most in edges), (
+        "claims exclude each other"
+    )
+    return with_figures(run, finding, figures, "crash")
+
+
+def disagreeing(run: Run, finding: Finding) -> Run:
+    """Returns the run with a figure outside of the bounds of the first claim."""
+    first = check(run, [finding])[0].checks[0]
+    if first.claim.relation == "fails":
+        return run
+    of, _ = sides(first)
+    beyond = first.claim.high * 1.5 if first.claim.high < math.inf else first.claim.low / 1.5
+    return with_figures(run, finding, {of: math.log(beyond)}, "ok")
+
+
+NARROWER = 0.01
+"""Distance of a figure's logarithm from a bound."""
+THOUSAND, MILLION, MILLIARD = 10**3, 10**6, 10**9
+
+
+def with_figures(run: Run, finding: Finding, figures: Mapping[Place, float], failure: str) -> Run:
+    """Returns the run with the figures whose logarithms are given, in the claims' metrics and facts, and 1 for the
+    others. Trials that have to fail for the finding end as `failure`."""
+    names = {name for claim in finding.claims for name in (claim.metric, claim.than_fact)}
+    failing = {claim.of for claim in finding.claims if claim.relation == "fails"}
+
+    def attempt(made: Attempt) -> Attempt:
+        cell = run.cells[made.cell]
+        if cell.asked in failing:
+            return replace(made, outcome=failure, why="it fell", samples=made.samples if failure == "ok" else ())
+        return replace(made, samples=tuple(sample(cell, each) for each in made.samples))
+
+    def sample(cell: Cell, made: Sample) -> Sample:
+        for name in names:
+            speed = math.exp(figures.get((cell.asked, repr(dict(cell.params)), made.phase, name), 0.0))
+            if name == "throughput":
+                made = replace(made, items=round(speed * MILLIARD), elapsed_ns=SECOND)
+            elif name == "bandwidth":
+                made = replace(made, bytes=round(speed * MILLIARD), elapsed_ns=SECOND)
+            elif name == "p50":
+                made = replace(made, histogram=recorded(round(MILLION / speed)))
+            elif name == "cpu":
+                used = {"user_ns": round(made.items * THOUSAND / speed), "system_ns": 0}
+                made = replace(made, client=used)
+            elif name == "bytes_on_disk":
+                made = replace(made, bytes_on_disk=round(speed * MILLION))
+            else:
+                made = replace(made, facts={**made.facts, name: speed * MILLION})
+        return made
+
+    return replace(run, attempts=tuple(map(attempt, run.attempts)))
+
+
+def test_two_claims_of_a_statement_differ_in_words(experiment: Experiment) -> None:
+    run = by_its_tools(experiment, a_whole_run(experiment))
+    for section in replica_verdicts.sections(experiment, run):
+        at = [section.heads.index(name) for name in ("phase", "metric", "claim", "where") if name in section.heads]
+        lines = [tuple(row[place] for place in at) for row in section.rows]
+        assert len(set(lines)) == len(lines)
+        assert all(row[section.heads.index("metric")] for row in section.rows)
+
+
+def test_claims_of_dd_are_not_called_fio() -> None:
+    experiment = EXPERIMENTS["cloudmercato-volume"]
+    out = printed(experiment, by_its_tools(experiment, a_whole_run(experiment)))
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    for start in (
+        "dd-urandom CPU time of an item dd slower than dd in dd, by a factor of at least 2",
+        "dd-urandom bandwidth dd slower than dd in dd, by a factor of at least 2",
+        "dd bandwidth dd faster than dd in dd-fdatasync, by a factor of at least 1.5",
+        "whole-write bandwidth fio faster than dd in dd-fdatasync",
+        "seq-write bandwidth fio with depth=16 faster than dd with depth=1 in dd-direct",
+        "warm-up fresh_per_second against steady_per_second fio less than fio",
+    ):
+        assert any(line.startswith(start) for line in lines), start
+
+
+# -- units ------------------------------------------------------------------------------------------------------
+
+NAMED_UNIT = re.compile(r"(?:, | in )(ns|µs|us|ms|s|kb|kB|MB|GB)(?=,|$)")
+FIGURE = re.compile(r"[\d.,]+ ?(ns|µs|us|ms|s|kb|kB|MB|GB)")
+
+
+@pytest.mark.claim("The unit that a replica's table names is that of its figures")
+def test_a_named_unit_is_that_of_the_figures(experiment: Experiment) -> None:
+    parts = [*(part for each in experiment.parts.values() for part in each)]
+    parts += [experiment.matrix.part] if experiment.matrix else []
+    run = changed(
+        a_whole_run(experiment),
+        lambda _, sample: replace(
+            sample,
+            histogram=recorded(1_500),
+            by_part=dict.fromkeys(parts, recorded(1_500)),
+            facts={"stored_bytes": 5},
+        ),
+    )
+    figures, above = 0, ""
+    for section in replica.sections(replace(experiment, findings=()), run):
+        # A title without a table is that of the tables below it.
+        above = f"{section.title} {section.remark}" if not section.rows else above
+        for row in section.rows:
+            for head, cell in zip(section.heads, row, strict=True):
+                named = {match[1] for text in (above, section.title, head) if (match := NAMED_UNIT.search(text))}
+                if figure := FIGURE.fullmatch(cell):
+                    figures += 1
+                    assert named <= {figure[1]}, (section.title, head, cell)
+    assert figures or not (experiment.matrix or experiment.parts)
+
+
 # -- columns without a figure ---------------------------------------------------------------------------------
+
+
+def of_cells_at(run: Run, places: Sequence[int]) -> Run:
+    new = {place: at for at, place in enumerate(places)}
+    attempts = tuple(replace(a, cell=new[a.cell]) for a in run.attempts if a.cell in new)
+    return replace(run, cells=tuple(run.cells[at] for at in places), attempts=attempts)
 
 
 def without_an_engine(run: Run) -> Run:
     last = run.cells[-1].asked
     places = [at for at, cell in enumerate(run.cells) if cell.asked != last] or [0]
-    attempts = tuple(replace(a, cell=places.index(a.cell)) for a in run.attempts if a.cell in places)
-    header = {**run.header, "missing": {last: "is missing"}}
-    return replace(run, cells=tuple(run.cells[at] for at in places), attempts=attempts, header=header)
+    return replace(of_cells_at(run, places), header={**run.header, "missing": {last: "is missing"}})
 
 
 def crashed(run: Run) -> Run:
@@ -452,8 +646,7 @@ def of_one_block(run: Run) -> Run:
 
 def of_two_sizes(run: Run) -> Run:
     grown = [at for at, cell in enumerate(run.cells) if cell.params.get("half_hours") in (None, 1, 8)]
-    attempts = tuple(replace(a, cell=grown.index(a.cell)) for a in run.attempts if a.cell in grown)
-    return replace(run, cells=tuple(run.cells[at] for at in grown), attempts=attempts)
+    return of_cells_at(run, grown)
 
 
 @pytest.mark.claim("A column of a replica without a figure says why")
@@ -491,15 +684,16 @@ TABLES = Path(__file__).parent.parent / "data" / "replicas"
 def a_whole_run(experiment: Experiment) -> Run:
     """Returns a run of the experiment's plan with made-up rates: every engine, every parameter, three blocks."""
     request = plan_file.parse(experiment.plan, experiment.name)
-    if request.clients:
-        # A plan may have numbers of clients that depend on the machine's CPUs.
-        request = replace(request, clients=["1", "2"])
+    suite = registry.suite(request.suite)
     named = [each for _, each in split_engines(request.engines)]
-    missing = lacking(registry.suite(request.suite), [each.asked for each in named])
+    missing = lacking(suite, [each.asked for each in named])
     planned = plan.make(replace(request, engines=[next(each.asked for each in named if each.asked not in missing)]))
     params = [cell.params for cell in planned.cells if not cell.floor]
+    tiers = {each.name: registry.through(suite, registry.engine(each.name)).default_tier for each in named}
     cells = [
-        Cell(request.suite, each.name, each.options, each.tier, values, False) for each in named for values in params
+        Cell(request.suite, each.name, each.options, each.tier or tiers[each.name], values, False)
+        for each in named
+        for values in params
     ]
     rates = [
         {phase: [1_000.0 * (at + 1) + 10 * block for block in range(3)] for phase in planned.phases}

@@ -70,9 +70,11 @@ class PublishedLine:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A published table of one figure in seconds by two properties that are not parameters of Dyno's cells."""
+    """A published table of one figure by two properties that are not parameters of Dyno's cells."""
 
     title: str
+    unit: str
+    """Unit of the printed figures, which are numbers alone. This run's figures have units of their own."""
     heads: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     """Lines as printed: a name, and a figure for each head."""

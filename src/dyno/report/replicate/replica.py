@@ -202,7 +202,7 @@ def _wide_section(experiment: Experiment, run: Run) -> Section:
 
 def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
     """Yields the published table as printed, and below it the same figure of this run."""
-    title, heads = f"{matrix.title}, published", ("", *matrix.heads)
+    title, heads = f"{matrix.title}, {matrix.unit}, published", ("", *matrix.heads)
     yield Section(title, "", heads, matrix.lines, left=("",), keys=("",), rigid=("",))
     rows = []
     for row in summarize(run):

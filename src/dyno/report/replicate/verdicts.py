@@ -21,6 +21,7 @@ from dyno.stats.findings import (
     Check,
     FindingResult,
 )
+from dyno.stats.metric import metric
 
 STYLES = {
     CONFIRMED: "green",
@@ -30,33 +31,33 @@ STYLES = {
     TOO_SMALL: "dim",
     UNCHECKED: "dim",
 }
-HEADS = ("phase", "claim", "where", "verdict", "ratio", "tier")
+HEADS = ("phase", "metric", "claim", "where", "verdict", "ratio", "tier")
 AGAINST = " against "
 LEGEND = (
-    f"Ratios are of speeds, block by block, with intervals of {wording.LEVEL}; for several values of a parameter,"
-    " from the lowest to the highest end of all intervals. A claim is confirmed if the whole interval agrees with it,"
-    " contradicted if the whole interval disagrees, and otherwise reversed if the whole interval is on the other side"
-    " of 1 than the published ratio. A finding is confirmed if all of its ratios confirm it, contradicted if one"
-    " contradicts it, and otherwise reversed if one is reversed. It is not checked at a smaller size than it needs."
+    "Ratios are of facts, such as sizes, or of speeds: of a latency or CPU time, the inverse. They are taken block by"
+    f" block, with intervals of {wording.LEVEL}; for several values of a parameter, from the lowest to the highest"
+    " end of all intervals. A claim is confirmed if the whole interval agrees with it, contradicted if it disagrees,"
+    " and otherwise reversed if it is on the other side of 1 than the published ratio. A finding is confirmed if all"
+    " of its ratios confirm it, contradicted if one contradicts it, and otherwise reversed if one is reversed. It is"
+    " not checked at a smaller size than it needs."
 )
 
 
 def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
     """Yields a section for each finding, with its verdict and ratios."""
     results = findings.check(run, experiment.findings)
-    names = {each.engine: each.title for each in experiment.contenders}
     verdict_counts = counts([result.kind for result in results])
     yield Section("Published findings, and whether this run confirms them", verdict_counts)
     for result in results:
         text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
-        rows = list(_rows(result, run, names))
+        rows = list(_rows(result, run, experiment))
         marks = STYLES | {row[-1]: "yellow" if AGAINST in row[-1] else "dim" for row in rows}
-        lines = list(_notes(result, names))
+        lines = list(_notes(result, experiment))
         # A finding without parameters or tiers gets no empty columns for them.
         shown = [at for at in range(len(HEADS)) if not rows or any(row[at] for row in rows)]
         heads = tuple(HEADS[at] for at in shown)
         rows = [tuple(row[at] for at in shown) for row in rows]
-        yield Section(result.kind, text, heads, rows, heads, heads[:2], lines, marks=marks)
+        yield Section(result.kind, text, heads, rows, heads, heads[:3], lines, marks=marks)
     yield Section("", legend=[LEGEND])
 
 
@@ -65,7 +66,7 @@ def counts(kinds: list[str]) -> str:
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds)
 
 
-def _notes(result: FindingResult, names: Mapping[str, str]) -> Iterator[str]:
+def _notes(result: FindingResult, experiment: Experiment) -> Iterator[str]:
     finding = result.finding
     if finding.unchecked:
         yield finding.unchecked
@@ -79,7 +80,7 @@ def _notes(result: FindingResult, names: Mapping[str, str]) -> Iterator[str]:
         if why:
             yield f"compares figures of two tools, which Dyno does nowhere else: {why}"
     if result.left_out:
-        yield f"without {display.listed([names.get(name, name) for name in result.left_out])}: not run here"
+        yield f"without {display.listed(list(map(experiment.name_of, result.left_out)))}: not run here"
     kinds = [check.kind for check in result.checks]
     if len(set(kinds)) > 1:
         yield f"of {len(kinds)} ratios: {counts(kinds)}"
@@ -93,7 +94,7 @@ def shortfalls(result: FindingResult) -> str:
     )
 
 
-def _rows(result: FindingResult, run: Run, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+def _rows(result: FindingResult, run: Run, experiment: Experiment) -> Iterator[tuple[str, ...]]:
     """Yields a row for each claim and place. Checks that differ only in the parameter with the most values share a
     row."""
     values = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
@@ -113,7 +114,25 @@ def _rows(result: FindingResult, run: Run, names: Mapping[str, str]) -> Iterator
             for name in changing
             if first.cell is not None and name not in first.claim.of_params
         }
-        yield first.phase, _claim(first, names), units.params(params), first.kind, figures(checks), _tiers(first)
+        where = units.params(params)
+        yield (
+            first.phase,
+            _metric(first),
+            _claim(first, experiment),
+            where,
+            first.kind,
+            figures(checks),
+            _tiers(first),
+        )
+
+
+def _metric(check: Check) -> str:
+    """Returns what a claim compares: 'bandwidth', or 'fresh_per_second against steady_per_second'."""
+    claim = check.claim
+    if claim.relation == FAILS:
+        return "crashes"
+    name = claim.metric if claim.fact else metric(claim.metric).title
+    return f"{name}{AGAINST}{claim.than_fact}" if claim.than_fact else name
 
 
 def _tiers(check: Check) -> str:
@@ -124,24 +143,23 @@ def _tiers(check: Check) -> str:
     return AGAINST.join(dict.fromkeys(tiers))
 
 
-def _claim(check: Check, names: Mapping[str, str]) -> str:
+def _claim(check: Check, experiment: Experiment) -> str:
     """Returns a claim in words: 'MySQL faster than ZEO, by a factor of at least 2'."""
     claim = check.claim
 
-    def side(engine: str, params: Mapping[str, object]) -> str:
-        name = names.get(engine, engine)
+    def side(engine: str, phase: str, params: Mapping[str, object]) -> str:
+        name = experiment.name_of(engine, phase)
         return f"{name} with {units.params(params)}" if params else name
 
-    one = side(claim.of, claim.of_params)
+    one = side(claim.of, check.phase, claim.of_params)
     if claim.relation == FAILS:
         return f"{one}: at least {claim.low * 100:g} % of trials crash"
     than = check.other or (claim.than[0] if len(claim.than) == 1 else "")
-    other = side(than, claim.than_params) if than else "the others"
-    fact = f"{claim.metric} of " if claim.fact else ""
-    other_fact = f"{claim.than_fact} of " if claim.than_fact else ""
+    other = side(than, claim.than_phase or check.phase, claim.than_params) if than else "the others"
     where = f" in {claim.than_phase}" if claim.than_phase else ""
     if claim.relation == ABOUT:
-        relation, bounds = f"{units.ratio(claim.low)} to {units.ratio(claim.high)} times that of", []
+        times = "times that of" if claim.fact else "times as fast as"
+        relation, bounds = f"{units.ratio(claim.low)} to {units.ratio(claim.high)} {times}", []
     else:
         more, less = ("more than", "less than") if claim.fact else ("faster than", "slower than")
         relation, least, most = more, claim.low, claim.high
@@ -152,7 +170,7 @@ def _claim(check: Check, names: Mapping[str, str]) -> str:
     bound = f", by a factor of {' and '.join(bounds)}" if bounds else ""
     if claim.published != 1:
         bound = f", published {units.ratio(claim.published)}"
-    return f"{fact}{one} {relation} {other_fact}{other}{where}{bound}"
+    return f"{one} {relation} {other}{where}{bound}"
 
 
 def figures(checks: list[Check]) -> str:
