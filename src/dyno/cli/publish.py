@@ -25,13 +25,14 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting
 from dyno.options import RunRequest, as_list
-from dyno.report.tables import notes, sections, side_by_side, units
+from dyno.report.tables import machines, notes, sections, units
 from dyno.report.tables.sections import Section
 from dyno.results import Run
 from dyno.results.agreement import CHAIN, agree
 from dyno.runner import plan, plan_file
 from dyno.runner.rows import lacking, split
 from dyno.servers.user_server import URL
+from dyno.stats import machine_choice
 from dyno.stats.summary import summarize
 
 SIGNATURE = ".sig"
@@ -188,10 +189,9 @@ def _takes_any_text(setting: Setting) -> bool:
 def _comparison(published: Run, run: Run) -> Iterator[Section]:
     """Yields the ratios of engines within each of the two runs, and whether their answers agree."""
     named = [replace(published, path=Path("published")), replace(run, path=Path("here"))]
-    try:
-        yield from side_by_side.by_machine(named)
-    except UsageError as error:
-        yield Section("Nothing to compare", lines=[str(error)])
+    tables = list(machines.engines_by_machine(machine_choice.machines(named)))
+    nothing = Section("Nothing to compare", lines=["No two engines have a number in a phase of both runs."])
+    yield from tables or [nothing]
     one, other = map(_answers, named)
     rows = [
         (*place, "yes" if all(agree(mine, theirs) for mine, theirs in product(one[place], other[place])) else "no")

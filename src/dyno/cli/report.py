@@ -23,7 +23,9 @@ from dyno.report.charts.plot import Choice
 from dyno.report.page import relative
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.parts import MOST_BYTES
-from dyno.report.tables import sections, side_by_side
+from dyno.report.tables import machines, sections, side_by_side
+from dyno.results.names import distinct_names
+from dyno.stats import machine_choice
 from dyno.stats.costs import costs, read_prices
 
 HEAD_BYTES = 4_000
@@ -50,7 +52,8 @@ OTHER_ENDINGS = {
     "--by",
     type=click.Choice(["place", "machine"]),
     help="Print tables and write no page. place: requests by client's and server's place, part by part. machine:"
-    " ratios of engines within each machine, with --prices also costs. Both are named as their run files.",
+    " which machine to buy, by the work that all did, with --prices also by cost; and ratios of engines within each"
+    " machine. Places and machines are named as their run files or folders.",
 )
 def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by: str | None, **flags: Any) -> None:
     """Write the run files RUN as one self-contained HTML page.
@@ -91,10 +94,16 @@ def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by
 
 def _print_by(by: str, runs: list[results.Run], table: Path | None) -> None:
     """Prints the tables by place or by machine. Raises UsageError."""
-    tables = list(side_by_side.by_place(runs) if by == "place" else side_by_side.by_machine(runs))
-    if table is not None:
-        prices = read_prices(table)
-        tables.append(side_by_side.by_cost([(run, run.path.stem, costs(run, prices)) for run in runs], prices))
+    if by == "place":
+        sections.render(side_by_side.by_place(runs), output(), aligned=False, blank_first=False)
+        return
+    prices = None if table is None else read_prices(table)
+    tables = list(machines.by_machine(runs, prices))
+    if prices is not None:
+        machine = {id(run): each.name for each in machine_choice.machines(runs) for run in each.runs}
+        names = distinct_names([run.path for run in runs])
+        of_runs = [(run, name, costs(run, prices, [machine[id(run)]])) for run, name in zip(runs, names, strict=True)]
+        tables.append(side_by_side.by_cost(of_runs, prices))
     sections.render(tables, output(), aligned=False, blank_first=False)
 
 

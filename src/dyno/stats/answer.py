@@ -120,7 +120,11 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
     whole = [name for name in cells if len(tables_of[name]) == most]
     # The engines with the most phases may have different phases: take those of the first, and leave out the others.
     phases = tables_of[whole[0]]
-    ranked = {name: _together(phases, name) for name in whole if tables_of[name] == phases}
+    ranked = {
+        name: geometric_mean([table.rows[table.places[name]][1] for table in phases])
+        for name in whole
+        if tables_of[name] == phases
+    }
     ranked = {name: speeds for name, speeds in ranked.items() if speeds}
     if not ranked:
         # No engine has a block with all phases, so use only the first phase.
@@ -162,9 +166,8 @@ def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> tuple[str
     return best, {name: seen[name] for name in ranked if name != best}
 
 
-def _together(phases: Sequence[Table], name: str) -> Mapping[int, float]:
-    """Returns the geometric mean over the phases, for each block that has all of them."""
-    speeds = [table.rows[table.places[name]][1] for table in phases]
+def geometric_mean(speeds: Sequence[Mapping[int, float]]) -> Mapping[int, float]:
+    """Returns the geometric mean of speeds by block, for each block that all of them have."""
     if len(speeds) == 1:
         return speeds[0]
     blocks = set.intersection(*map(set, speeds))

@@ -111,20 +111,20 @@ def across(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
 def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     cold, warm = list[CellSummary](), list[CellSummary]()
     for row in rows:
-        (warm if row.temperature == "lukewarm" and _evicted(row) else cold).append(row)
+        (warm if row.temperature == "lukewarm" and evicted(row) else cold).append(row)
     used = by or fitting(cold)
     # A row may lack the metric: for example, a bulk phase has no percentiles.
     valued = [(row, values) for row in cold if (values := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
     reached = {row.temperature for row in rows}
     requested = "hot" if reached & {"hot", "lukewarm"} else "none"
-    if "cold" in reached or any(map(_evicted, rows)):
+    if "cold" in reached or any(map(evicted, rows)):
         requested = "cold"
     limited = tuple(row.cell for row in cold if row.limit is not None and not used.needs)
     return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), requested, limited)
 
 
-def _evicted(row: CellSummary) -> bool:
+def evicted(row: CellSummary) -> bool:
     """Returns whether the phase is a cold one: only cold phases measure residency."""
     return any(sample.residency is not None for sample in row.samples)
 

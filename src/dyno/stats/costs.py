@@ -5,7 +5,7 @@ name a suite.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,20 +137,32 @@ def _number(where: str, value: Any) -> float:
 # -- costs --------------------------------------------------------------------------------------------------
 
 
-def costs(run: Run, prices: Prices) -> list[Cost]:
-    """Returns the cost of every row with a number whose engine or machine has a price, in the run's order. Raises
-    UsageError if the table has no price for this run, or names a fact that no row has."""
-    rows = [row for row in summarize(run) if not row.cell.floor]
+def hour_price(run: Run, prices: Prices, names: Sequence[str] = ()) -> float | None:
+    """Returns the price of an hour of the run's machine; None without one. `names`: the machine's names other than
+    those of `machine_names`."""
+    of_machine = (prices.machines[name] for name in (*names, *machine_names(run)) if name in prices.machines)
+    return next(of_machine, None)
+
+
+def machine_names(run: Run) -> list[str]:
+    """Returns the names that a table of prices may have for the run's machine: those of its file and processor."""
     model = ((run.header.get("host") or {}).get("cpu") or {}).get("model")
-    names = list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))
-    hour = next((prices.machines[name] for name in names if name in prices.machines), None)
+    return list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))
+
+
+def costs(run: Run, prices: Prices, names: Sequence[str] = ()) -> list[Cost]:
+    """Returns the cost of every row with a number whose engine or machine has a price, in the run's order. `names`:
+    further names of the machine. Raises UsageError if the table has no price for this run, or names a fact that no
+    row has."""
+    rows = [row for row in summarize(run) if not row.cell.floor]
+    hour = hour_price(run, prices, names)
     tariffs = [prices.of.get(row.cell.asked) or prices.of.get(row.cell.asked.partition(":")[0]) for row in rows]
     priced = [(row, each) for row, each in zip(rows, tariffs, strict=True) if each is not None or hour is not None]
     if not priced:
         engines = ", ".join(dict.fromkeys(row.cell.asked for row in rows))
         raise UsageError(
             f"{prices.file} has no price for the engines of this run ({engines}), nor for its machine"
-            f" ({' or '.join(names)})"
+            f" ({' or '.join(dict.fromkeys([*names, *machine_names(run)]))})"
         )
     facts = {name for row, _ in priced if row.valid for name in row.facts}
     for tariff in (tariff for _, tariff in priced if tariff is not None):

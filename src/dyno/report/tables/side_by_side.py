@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from dyno.contracts.model import UsageError
-from dyno.report.tables import display, units, wording
+from dyno.report.tables import units
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying
-from dyno.report.tables.wording import LEVEL
 from dyno.results import Run
-from dyno.stats.compare import Comparison, Table, against, tables
+from dyno.results.names import distinct_names
 from dyno.stats.costs import Cost, Prices
 from dyno.stats.summary import CellSummary, grouped, summarize
-from dyno.stats.verdict import MARGIN
 
 COST_HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth", "machines", "a million", "a month")
 COST_KEYS = COST_HEADS[:4]
@@ -23,14 +21,14 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
     file. Raises UsageError if no operation of any run has parts."""
     # Each line has its place, its row, and if the run has several, the phase and the parameters.
     lines = list[tuple[str, CellSummary, str]]()
-    for run in runs:
+    for name, run in zip(distinct_names([run.path for run in runs]), runs, strict=True):
         rows = [row for row in summarize(run) if not row.cell.floor]
         first = rows[0].cell.params if rows else {}
-        several = [name for name in first if any(row.cell.params[name] != first[name] for row in rows)]
+        several = [param for param in first if any(row.cell.params[param] != first[param] for row in rows)]
         phases = len({row.phase for row in rows}) > 1
         for row in rows:
             details = [row.phase if phases else "", units.params(row.cell.params, several)]
-            lines.append((run.path.stem, row, " ".join(filter(None, details))))
+            lines.append((name, row, " ".join(filter(None, details))))
     timed = {part for _, row, _ in lines for part in row.latency_by_part_ns}
     # The parts are in the suite's order. A row may lack some of them.
     parts = [part for part in dict.fromkeys(part for _, row, _ in lines for part in row.about.parts) if part in timed]
@@ -53,46 +51,6 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
             table = [[place, *(units.duration(known.get((place, name))) for name in engines)] for place in places]
             title = f"{of or placed[0][1].phase}: p50, from the left to the top"
             yield Section(title, heads=["", *engines], rows=table, left=[""], keys=[""], rigid=[""])
-
-
-def by_machine(runs: Sequence[Run], margin: float = MARGIN) -> Iterator[Section]:
-    """Yields a table for each phase, tier and combination of parameters: each engine's ratio to the first engine of
-    the plan, on each machine. A machine is named by its run file. No ratio has figures of two machines. Raises
-    UsageError for a single run, and for runs without a common table."""
-    if len(runs) < 2:
-        raise UsageError("--by machine needs the run files of two machines or more")
-    found: dict[tuple[object, ...], dict[str, tuple[Table, list[Comparison]]]] = {}
-    for run in runs:
-        for table in tables(run):
-            first = next((cell.asked for cell in run.cells if cell.asked in table.places), None)
-            place = table.phase, display.tiers(table.tiers), units.params(table.params, varying(run))
-            found.setdefault(place, {})[run.path.stem] = table, against(table, first, margin)
-    common = {place: of for place, of in found.items() if len(of) > 1 and any(each for _, each in of.values())}
-    if not common:
-        raise UsageError("--by machine needs runs of one plan with two engines or more that have a number")
-    for (phase, tiers, params), of_machine in common.items():
-        engines: dict[str, dict[str, Comparison]] = {}
-        for machine, (_, comparisons) in of_machine.items():
-            for each in comparisons:
-                engines.setdefault(each.engine.label, {})[machine] = each
-        base = next(each.baseline.label for _, comparisons in of_machine.values() for each in comparisons)
-        rows = [
-            [
-                engine,
-                *(" ".join(wording.ratio(of[name].verdict)) if name in of else units.UNKNOWN for name in of_machine),
-                _agreement([wording.verdict(each.verdict, each.metric) for each in of.values()]),
-            ]
-            for engine, of in engines.items()
-        ]
-        title = display.named(str(phase), str(tiers), str(params), between="  ")
-        remark = f"against {base} on the same machine, with [{LEVEL}]"
-        yield Section(title, remark, ["engine", *of_machine, "verdict"], rows, left=["engine", "verdict"])
-
-
-def _agreement(verdicts: Sequence[str]) -> str:
-    """Returns the verdict of all machines, or all their different verdicts."""
-    different = list(dict.fromkeys(verdicts))
-    return different[0] if len(different) == 1 else f"machines differ: {', '.join(different)}"
 
 
 def _perhaps(least: str = units.UNKNOWN, most: str = "") -> str:

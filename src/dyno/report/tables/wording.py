@@ -49,7 +49,7 @@ def verdict(of: Verdict, by: Metric = THROUGHPUT) -> str:
     """Formats a verdict: 'faster by at least 12 %', 'no difference larger than 4 %', "can't tell, needs about 6 more
     samples". Of a resource: 'needs at least 12 % less memory'."""
     if of.kind == "unclear":
-        return f"{UNCLEAR}, needs {_more(of)}"
+        return f"{UNCLEAR}, {needs(of)}"
     if of.kind == "alike":
         return f"no difference larger than {units.percent(of.bound, math.ceil)}"
     if by.needs:
@@ -59,6 +59,11 @@ def verdict(of: Verdict, by: Metric = THROUGHPUT) -> str:
     if of.kind == "slower" and of.high is not None and of.high <= 1 / TWICE:
         return f"slower by a factor of at least {units.factor(1 / of.high)}"
     return f"{of.kind} by {_least(of.bound)}"
+
+
+def needs(of: Verdict) -> str:
+    """Formats what would decide an unclear verdict: 'needs about 6 more samples'."""
+    return f"needs {_more(of)}"
 
 
 def _need(of: Verdict, resource: str) -> str:
