@@ -158,8 +158,19 @@ def cells(table: Any) -> list[list[str]]:
 
 def test_the_list_has_every_run_and_what_it_says(site: Path, runs: Path, tour: Callable[..., Any]) -> None:
     page = tour(site)
-    assert names(page) == ["half", "else", "day-6", "day-5", "day-5-2", "day-4", "day-3", "day-2", "day-2-2", "day-1"]
-    row = page.locator("#runs tr", has=page.get_by_role("link", name="day-2-2", exact=True))
+    assert names(page) == [
+        "half",
+        "else",
+        "day-6",
+        "day-5",
+        "there/day-5",
+        "day-4",
+        "day-3",
+        "day-2",
+        "there/day-2",
+        "day-1",
+    ]
+    row = page.locator("#runs tr", has=page.get_by_role("link", name="there/day-2", exact=True))
     text = row.inner_text()
     for wanted in (
         *(
@@ -197,8 +208,8 @@ def test_search_and_filters(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site)
     search = page.get_by_label("Search")
     for words_, found in (
-        ("ANOTHER", ["day-5-2", "day-2-2"]),
-        ("another 03-02", ["day-2-2"]),
+        ("ANOTHER", ["there/day-5", "there/day-2"]),
+        ("another 03-02", ["there/day-2"]),
         ("arrays", ["else"]),
         ("cache_mib day-6", ["day-6"]),
         ("no such thing", []),
@@ -211,7 +222,7 @@ def test_search_and_filters(site: Path, tour: Callable[..., Any]) -> None:
     page.get_by_text("10 of 10 runs").wait_for()
     page.get_by_label("Suite").select_option("records")
     page.get_by_label("Machine").select_option(f"{THERE}, 4 cores, 16.0 GiB of memory, ext4")
-    assert names(page) == ["day-5-2", "day-2-2"]
+    assert names(page) == ["there/day-5", "there/day-2"]
     page.get_by_label("Engine").select_option("brief")
     assert len(names(page)) == 2
     page.get_by_label("Engine").select_option("terse")
@@ -232,9 +243,9 @@ def test_the_list_is_sorted_by_any_column(site: Path, tour: Callable[..., Any]) 
     assert head.get_attribute("aria-sort") == "ascending"
     assert (names(page)[0], names(page)[-1]) == (newest[-1], newest[0])
     page.get_by_role("button", name="machine").click()
-    assert set(names(page)[-2:]) == {"day-5-2", "day-2-2"}
+    assert set(names(page)[-2:]) == {"there/day-5", "there/day-2"}
     page.get_by_role("button", name="machine").click()
-    assert set(names(page)[:2]) == {"day-5-2", "day-2-2"}
+    assert set(names(page)[:2]) == {"there/day-5", "there/day-2"}
     assert page.locator("[aria-sort]").count() == 1
 
 
@@ -524,7 +535,7 @@ def test_a_history_has_the_medians_of_all_runs(
         ended = shell.dyno("show", path, "--json")
         for cell in json.loads(ended.out)["cells"]:
             if (cell["engine"], cell["phase"], cell["suite"]) == ("even", "read", "records"):
-                name = path.stem if path.parent == runs else f"{path.stem}-2"
+                name = path.stem if path.parent == runs else f"there/{path.stem}"
                 wanted[name] = f"{cell['throughput']['median']:,.0f} op/s"
     assert len(wanted) == 9
     table = cells(page.locator("#points table"))
@@ -541,7 +552,7 @@ def test_a_step_is_marked_where_a_comparison_says_so(site: Path, tour: Callable[
     assert steps["day-4"].startswith("▼ slower by at least")
     marked = [name for name, said in steps.items() if said[0] in "▲▼"]
     assert page.locator("#chart g.step_marks > path").count() == len(marked) < 4
-    assert steps["day-1"] == steps["day-2-2"] == "the first"
+    assert steps["day-1"] == steps["there/day-2"] == "the first"
     assert "the last: day-4 than day-3, slower by at least" in page.locator("#about").inner_text()
     link = (
         page.locator("#points tr", has=page.get_by_role("link", name="day-4", exact=True)).get_by_role("link").nth(1)
@@ -636,7 +647,7 @@ def test_a_row_without_a_number_says_why_and_is_not_drawn(
 
 # -- accessibility and safety -----------------------------------------------------------------------------------
 
-PAGES = ("index.html", "compare.html#a=day-1&b=day-5-2", "history.html#phase=read&engine=even")
+PAGES = ("index.html", "compare.html#a=day-1&b=there/day-5", "history.html#phase=read&engine=even")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -827,6 +838,7 @@ def test_what_a_killed_build_left_is_no_hindrance(base: Path, tmp_path: Path, sh
 def test_run_files_are_found_in_directories_and_others_passed_over(base: Path, tmp_path: Path, shell: Shell) -> None:
     place = tmp_path / "place"
     altered(base, place / "a.json")
+    altered(base, place / "A.json")
     altered(base, place / "deep" / "er" / "A.json")
     altered(base, place / ".hidden" / "c.json")
     (place / "other.json").write_text('{"kind": "shopping"}')
@@ -835,7 +847,31 @@ def test_run_files_are_found_in_directories_and_others_passed_over(base: Path, t
     assert ended.status == 0
     assert is_one_line(ended.err) and "broken.json is damaged in line 2" in ended.err
     # On some file systems, names that differ only in case are the same file.
-    assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == ["A-2.html", "a.html"]
+    assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == [
+        "A.html",
+        "a-2.html",
+        "deep-er-A.html",
+    ]
+
+
+@pytest.mark.claim("A run of a site keeps its name and its page if other runs are added")
+def test_runs_are_named_by_what_differs(base: Path, tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    for name in ("here", "there"):
+        altered(base, place / name / "memory.json")
+    before = dict(build(find([place]), lambda why: None))
+    assert {"runs/here-memory.html", "runs/there-memory.html"} <= before.keys()
+    index = str(before["index.html"])
+    assert '<a href="runs/here-memory.html">here/memory</a>' in index
+    altered(base, place / "before" / "memory.json")
+    altered(base, place / "memory.json")
+    after = dict(build(find([place]), lambda why: None))
+    assert after.keys() - before.keys() == {"runs/before-memory.html", "runs/memory.html"}
+    for name in ("runs/here-memory.html", "runs/there-memory.html"):
+        assert after[name] == before[name]
+    # The user names files: their folders are added where it takes them.
+    by_user = find([place / "here" / "memory.json", place / "there" / "memory.json"])
+    assert {"runs/here-memory.html", "runs/there-memory.html"} <= dict(build(by_user, print)).keys()
 
 
 @pytest.mark.parametrize(

@@ -150,5 +150,5 @@ def test_equal_machines_in_one_folder_stay_apart() -> None:
 def test_names_have_what_differs() -> None:
     paths = [Path("/r/here/memory.json"), Path("/r/there/memory.json"), Path("/r/there/cpu.json")]
     assert distinct_names(paths) == ["here/memory", "there/memory", "cpu"]
-    assert distinct_names([Path("r.json"), Path("r.dyno")]) == ["r.json", "r.dyno"]
-    assert distinct_names([Path("r.json"), Path("r.json")])[1].endswith("-2")
+    assert distinct_names([Path("r.json"), Path("r.dyno")]) == ["r", "r.dyno"]
+    assert distinct_names([Path("r.json"), Path("r.json"), Path("R.json")]) == ["r", "r-2", "R-3"]

@@ -4,15 +4,19 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from dyno.contracts.sanitize import sanitize
+
 
 def distinct_names(paths: Sequence[Path], depths: Sequence[int] = ()) -> list[str]:
     """Returns a name for each run file: its name without the ending, after as many of its folders as it takes to
-    differ from the others: 'here/memory', 'there/memory'. Files that differ only in their endings keep them.
+    differ from the others: 'here/memory', 'there/memory'. Beside a run file r.json, another r keeps its ending.
     `depths`: the least number of parts of each name, by default 1."""
-    whole = [path.absolute() for path in paths]
+    whole = [Path(sanitize(str(path.absolute()), keep="")) for path in paths]
     stems = [path.with_suffix("") for path in whole]
     alike = Counter(stems)
-    shown = [path if alike[stem] > 1 else stem for path, stem in zip(whole, stems, strict=True)]
+    shown = [
+        path if alike[stem] > 1 and path.suffix != ".json" else stem for path, stem in zip(whole, stems, strict=True)
+    ]
     return _distinct([path.parts[1:] for path in shown], depths or [1] * len(paths))
 
 
@@ -26,11 +30,13 @@ def _distinct(parts: Sequence[Sequence[str]], depths: Sequence[int]) -> list[str
     """Returns the last parts of each path: as many as `depths` says, or as it takes to differ. The same path twice is
     numbered. Names are compared in lower case, because some file systems ignore case."""
     lengths = list(depths)
+    whole = ["/".join(of).lower() for of in parts]
     while True:
         names = ["/".join(of[-length:]) for of, length in zip(parts, lengths, strict=True)]
-        lower = [name.lower() for name in names]
-        number = Counter(lower)
-        more = [at for at, of in enumerate(parts) if number[lower[at]] > 1 and lengths[at] < len(of)]
+        places: dict[str, set[str]] = {}
+        for name, place in zip(names, whole, strict=True):
+            places.setdefault(name.lower(), set()).add(place)
+        more = [at for at, of in enumerate(parts) if len(places[names[at].lower()]) > 1 and lengths[at] < len(of)]
         if not more:
             break
         for at in more:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from dyno import results
 from dyno.bundles.container import ENDING
@@ -32,6 +32,7 @@ from dyno.report.site.data import BYTES, Collection, Entry, entry
 from dyno.report.site.league import Leagues
 from dyno.report.tables import units, wording
 from dyno.results import Lock, Run
+from dyno.results.names import distinct_names
 from dyno.stats.metric import RESPONSE
 
 LIBRARY = "library.js"
@@ -54,27 +55,36 @@ File = tuple[str, "str | bytes"]
 """A path in the site, and the file's content."""
 
 
-def find(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
+class RunFile(NamedTuple):
+    path: Path
+    by_user: bool
+    """Whether the user named the file. Other files may be something else."""
+    depth: int
+    """Number of the last parts of the path that name the run: 1 for a file that the user named, and for others the
+    path in the directory. So a run keeps its name and its page if others are added to the directory."""
+
+
+def find(paths: Sequence[Path]) -> list[RunFile]:
     """Returns the named files, and every *.json and *.dyno in and below the directories, in alphabetical order,
-    bundles last. Hidden directories are skipped. Each has whether the user named it: other files may be something
-    else. Raises UsageError if there are none."""
-    matches: dict[Path, tuple[Path, bool]] = {}
+    bundles last. Hidden directories are skipped. Raises UsageError if there are none."""
+    matches: dict[Path, RunFile] = {}
     for path in paths:
         if not path.is_dir():
-            matches.setdefault(path.resolve(), (path, True))
+            matches.setdefault(path.resolve(), RunFile(path, True, 1))
         for place, directories, names in os.walk(path):
             directories[:] = sorted(name for name in directories if not name.startswith("."))
             for file in (Path(place, name) for name in sorted(names) if Path(name).suffix in (".json", ENDING)):
-                matches.setdefault(file.resolve(), (file, False))
+                depth = len(file.relative_to(path).parts)
+                matches.setdefault(file.resolve(), RunFile(file, False, depth))
     if not matches:
         raise UsageError(f"{' '.join(map(str, paths))}: no run file (*.json) or bundle (*{ENDING}) found")
-    return sorted(matches.values(), key=lambda match: match[0].suffix == ENDING)
+    return sorted(matches.values(), key=lambda match: match.path.suffix == ENDING)
 
 
-def _unique_name(text: str, taken: set[str]) -> str:
-    """Returns a name for a run or suite that is not `taken` yet, and adds it. It is also the page's name, and is safe
-    in an address and on any file system."""
-    plain = re.sub(r"[^\w.-]+", "-", text, flags=re.ASCII)[:LONGEST_NAME].strip("-.") or "run"
+def _page_name(text: str, taken: set[str]) -> str:
+    """Returns a name for the page of a run or suite that is not `taken` yet, and adds it. It is safe in an address
+    and on any file system."""
+    plain = re.sub(r"[^\w.-]+", "-", text, flags=re.ASCII)[-LONGEST_NAME:].strip("-.") or "run"
     name, number = plain, 1
     # Compared in lower case, because some file systems ignore case.
     while name.lower() in taken:
@@ -85,7 +95,7 @@ def _unique_name(text: str, taken: set[str]) -> str:
 
 
 def build(
-    run_files: Sequence[tuple[Path, bool]],
+    run_files: Sequence[RunFile],
     warn: Callable[[str], None],
     url: str = "",
     opened: Callable[[Path], AbstractContextManager[Run]] = lambda path: nullcontext(results.load(path)),
@@ -95,13 +105,14 @@ def build(
     bundle of a run that the site has already is left out. Raises UsageError if a library is missing, if a file that
     the user named can't be read, and for any damaged bundle."""
     yield LIBRARY, parts.library()
-    collection, leagues, entries, names = Collection(), Leagues(), list[Entry](), set[str]()
-    for path, by_user in run_files:
+    collection, leagues, entries, pages_taken = Collection(), Leagues(), list[Entry](), set[str]()
+    run_names = distinct_names([each.path for each in run_files], [each.depth for each in run_files])
+    for (path, by_user, _), run_name in zip(run_files, run_names, strict=True):
         try:
             with opened(path) as run:
                 if path.suffix == ENDING and leagues.has(run):
                     continue
-                run_entry = entry(run, _unique_name(path.stem, names))
+                run_entry = entry(run, run_name, _page_name(run_name, pages_taken))
                 link = relative.link(url, run_entry.page) if url else None
                 pages: list[File] = [
                     (run_entry.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))
@@ -128,7 +139,7 @@ def build(
         raise UsageError("none of the files is a run file of dyno")
     entries.sort(key=lambda run_entry: run_entry.created, reverse=True)
     taken, of_suites = set[str](), list(leagues.leagues())
-    suites = [(f"league-{_unique_name(league.suite, taken)}.html", league.suite) for league in of_suites]
+    suites = [(f"league-{_page_name(league.suite, taken)}.html", league.suite) for league in of_suites]
     for (file, _), league in zip(suites, of_suites, strict=True):
         yield file, _page("league", entries, league.data, suites, league=league, level=wording.LEVEL)
     yield "compare.html", _page("compare", entries, collection.compare(), suites)

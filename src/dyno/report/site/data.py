@@ -66,7 +66,8 @@ class Entry:
         return self.created.replace("T", " ")[:16] or units.UNKNOWN
 
 
-def entry(run: Run, name: str) -> Entry:
+def entry(run: Run, name: str, page: str | None = None) -> Entry:
+    """Returns the run's entry. `page`: name of its page, if it differs from the run's."""
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     answers = wording.answers(run)
     answer = answers[0].partition(". ")[0].removesuffix(".") if answers else ""
@@ -80,7 +81,7 @@ def entry(run: Run, name: str) -> Entry:
         created = aware.astimezone(timezone.utc).isoformat(timespec="seconds")
     return Entry(
         name=name,
-        page=f"runs/{name}.html",
+        page=f"runs/{page or name}.html",
         suite=str(run.plan["suite"]),
         created=created,
         engines=tuple(notes.engines(run)),

@@ -68,7 +68,9 @@ def _section(of: Choice, prices: Prices | None) -> Section:
         lines.append(f"The versions of {display.listed(of.versions)} differ: a ratio may be theirs.")
     lines += map(_left_out, of.left_out)
     remark = f"speed against {names[0]}, with [{level}]" if rows else ""
-    return Section("Machines", remark, heads, rows, left=WORDS, keys=("suite", "conditions"), lines=lines, legend=[MEANING])
+    return Section(
+        "Machines", remark, heads, rows, left=WORDS, keys=("suite", "conditions"), lines=lines, legend=[MEANING]
+    )
 
 
 def _work(of: Work) -> str:
