@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import sys
+import venv
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -295,9 +297,36 @@ def test_a_plan_file_finds_functions_beside_it(bench: Shell) -> None:
     (bench.home / "below" / "plan.toml").write_text(plan)
     ended = bench.dyno("run", "below/plan.toml", *QUICK, "-o", bench.file)
     assert ended.status == 0, ended.out + ended.err
-    # No path of the user's machine is in the run file, and a run in another checkout has the same definition.
+    # The definition has no absolute path.
     definition = json.loads(bench.file.read_text().splitlines()[0])["definition"]
     assert definition == {"directory": "below", "reference": "bench.py:plain"}
+
+
+def an_environment(home: Path, text: str) -> Path:
+    """Creates an environment with Dyno and a package `shop` of this text, and returns its Python."""
+    venv.create(home, with_pip=False)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "dyno.pth").write_text("\n".join(path for path in sys.path if path) + "\n")
+    (packages / "shop").mkdir()
+    (packages / "shop" / "__init__.py").write_text(text)
+    return home / "bin" / "python"
+
+
+def test_each_side_of_a_gate_runs_what_its_environment_has(shell: Shell) -> None:
+    (shell.home / "head" / "shop").mkdir(parents=True)
+    (shell.home / "head" / "shop" / "__init__.py").write_text("def work(): return 3\n")
+    plan = 'suite = "calls"\nengine = ["shop:work"]\nsamples = 3\nbudget = 0.02\n'
+    (shell.home / "head" / "plan.toml").write_text(plan)
+    for side, text in (("base", "def work(): return 1\n"), ("head", "def work(): return 2\n")):
+        python = an_environment(shell.home / f"venv-{side}", text)
+        ended = shell.sh(python, "-m", "dyno", "run", "head/plan.toml", "-o", f"{side}.json")
+        assert ended.status == 0, ended.out + ended.err
+        assert "runs the installed shop" in (shell.home / f"{side}.json").read_text()
+    ended = shell.dyno("check", "head.json", "--against", "base.json", "--json")
+    differences = {each["what"]: (each["before"], each["after"]) for each in json.loads(ended.out)["differences"]}
+    for side, file in zip(("base", "head"), differences["imported.shop.file"], strict=True):
+        assert file.startswith(str(shell.home / f"venv-{side}")), file
+    assert len(set(differences["imported.shop.sha256"])) == 2
 
 
 SCRIPT = """

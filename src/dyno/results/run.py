@@ -299,9 +299,10 @@ class Run:
 
 
 def defined_work(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the user's definition of the work, empty if there is none. It has no paths of data files, because the
-    same file may be elsewhere; their SHA-256 stays."""
+    """Returns the user's definition of the work, empty if there is none. It has neither the directory of the user's
+    code nor paths of data files, because the same files may be elsewhere; the SHA-256 of data files stays."""
     definition: dict[str, Any] = dict(header.get("definition") or {})
+    definition.pop("directory", None)
     tables = definition.get("tables")
     if isinstance(tables, dict):
         definition["tables"] = {

@@ -16,11 +16,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from dyno.contracts.imported_code import from_facts
 from dyno.contracts.model import TIERS, UsageError
 from dyno.results import Run, defined_work
 from dyno.stats.capacity import compared
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
 from dyno.stats.metric import CapacitySpeeds, Metric, fitting, speeds
+from dyno.stats.ran_code import shared_files
 from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
 
@@ -71,6 +73,8 @@ class Between:
     """Rows with a number only after."""
     limited: tuple[CellSummary, ...] = ()
     """Rows with a number in both runs of which one was limited by the load generator: the later one, if both were."""
+    shared: tuple[str, ...] = ()
+    """Files of the user's code that both runs imported although they had different environments."""
 
 
 def with_base(base: Run, others: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[Between]:
@@ -88,7 +92,7 @@ def between(
 ) -> Between:
     """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
     rate. Raises UsageError for runs of two suites or two definitions of a suite, for runs of which only one kept the
-    cores awake, and for runs without a common row."""
+    cores awake, for runs of the same code in two environments, and for runs without a common row."""
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
@@ -133,6 +137,7 @@ def between(
         lost=tuple(lost),
         new=tuple(row for key, row in new.items() if row.valid and key not in valid),
         limited=tuple(limited),
+        shared=shared_files(before, after, old, new),
     )
 
 
@@ -283,7 +288,9 @@ def _engines(run: Run) -> dict[str, dict[str, Any]]:
         if attempt.version is not None and not cell.floor:
             name = f"{cell.asked} ({cell.tier_name})" if len(set(tiers[cell.asked])) > 1 else cell.asked
             tier = {} if attempt.tier is None else {"tier": attempt.tier.value}
-            engines[name] = {"version": attempt.version, **tier, **(attempt.settings or {})}
+            code = from_facts(attempt.facts)
+            imported = {} if code is None else code.to_facts()
+            engines[name] = {"version": attempt.version, **tier, **(attempt.settings or {}), **imported}
     return engines
 
 

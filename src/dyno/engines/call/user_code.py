@@ -19,8 +19,9 @@ _files: dict[Path, ModuleType] = {}
 
 
 def load(reference: str, directory: Path) -> Any:
-    """Returns the object FILE.py:NAME or package.module:NAME. Its imports are found as by `python FILE.py`, or as by
-    `python -m` in the directory. Raises Refused, with the exception of the user's code."""
+    """Returns the object FILE.py:NAME or package.module:NAME. Its imports are found in the environment, and then in
+    the directory of the file, or for a module in `directory`. Raises Refused, with the exception of the user's
+    code."""
     source, _, name = reference.rpartition(":")
     try:
         value: Any = _file(Path(directory, source)) if source.endswith(SUFFIX) else _module(source, directory)
@@ -39,7 +40,7 @@ def load(reference: str, directory: Path) -> Any:
 
 def _file(path: Path) -> ModuleType:
     if path not in _files:
-        _search_first(path.parent)
+        _search_last(path.parent)
         # A file may have the name of a module that is imported already, such as json.py.
         name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
@@ -54,10 +55,12 @@ def _file(path: Path) -> ModuleType:
 
 
 def _module(name: str, directory: Path) -> ModuleType:
-    _search_first(directory)
+    _search_last(directory)
     return importlib.import_module(name)
 
 
-def _search_first(directory: Path) -> None:
+def _search_last(directory: Path) -> None:
+    """Installed packages come first: a gate runs one plan with an environment for each side, and a copy of a package
+    beside the plan would be measured twice."""
     if str(directory) not in sys.path:
-        sys.path.insert(0, str(directory))
+        sys.path.append(str(directory))

@@ -225,7 +225,8 @@ def equal(margin: float) -> str:
 
 
 def gone(of: Sequence[Between]) -> list[str]:
-    """Returns a line for each row that has a number in only one of two runs, or is not compared."""
+    """Returns a line for each row that has a number in only one of two runs, or is not compared, and for code that
+    both runs share."""
     lines = []
     for pair in of:
         lost = [f"{_name(row.cell)}, {row.phase}: only before; after: {why}" for row, why in pair.lost]
@@ -235,6 +236,8 @@ def gone(of: Sequence[Between]) -> list[str]:
             for row in pair.limited
             if row.limit is not None
         ]
+        if pair.shared:
+            lost.append(f"Both sides ran {display.listed(pair.shared)}, though their environments differ.")
         lines += [f"{pair.after.path}: {line}" for line in lost] if len(of) > 1 else lost
     return lines
 

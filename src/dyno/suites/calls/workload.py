@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic_ns
@@ -15,12 +16,14 @@ from typing import Any
 from dyno.answers import digest
 from dyno.contracts.equality import is_list
 from dyno.contracts.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, described, is_async, unfinished
+from dyno.contracts.imported_code import ImportedCode
 from dyno.contracts.model import Caveat, Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.suite import Failure, Job, Opened, Work, by_name
 from dyno.host.process import users_directory
 from dyno.suites._shared.store import OnStore
 from dyno.suites.calls import DIRECTORY, FUNCTION
 from dyno.suites.calls.guard import Guard
+from dyno.suites.calls.imports import also_beside, imported_code
 from dyno.suites.calls.port import Call
 from dyno.suites.calls.record import Record, brief, facts
 
@@ -180,8 +183,19 @@ class CallsWorkload(OnStore):
             home = self._job.sealed.parent / "answers" / name
         return facts(self._record, home, str(self._job.options.get(FUNCTION, "")), self._arguments or ())
 
+    @cached_property
+    def _imported(self) -> ImportedCode:
+        """The function's code, after the calls: a function may import more."""
+        return imported_code(str(self._job.options[FUNCTION]), self._directory)
+
+    def trial_facts(self) -> Mapping[str, Fact]:
+        return {} if self._job.spec.floor or self._function is None else self._imported.to_facts()
+
     def caveats(self) -> Iterable[Caveat]:
-        return self._caveats
+        yield from self._caveats
+        if not self._job.spec.floor and self._function is not None:
+            for name in also_beside(self._imported, str(self._job.options[FUNCTION]), self._directory):
+                yield Caveat("installed", f"runs the installed {name}, not the {name} in the directory of the code")
 
 
 def _listed(value: Any, name: str) -> Sequence[Any]:
