@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,11 +20,12 @@ from typing import Any, cast
 
 import dyno.engines
 import dyno.suites
+from dyno.contracts.cell import BASE, VARIANT
 from dyno.contracts.declarations import exception_text, type_errors
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize, unsafe_texts
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import Setting, choice, unknown
 from dyno.contracts.suite import Suite
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
@@ -231,5 +233,12 @@ def engines_for(suite: Suite) -> list[EngineSpec]:
 
 
 def through(suite: Suite, spec: EngineSpec) -> EngineSpec | None:
-    """Returns the engine reduced to the first of the suite's ports that it implements; None if it implements none."""
-    return next((spec.through(port) for port in suite.ports if port in spec.ports), None)
+    """Returns the engine reduced to the first of the suite's ports that it implements; None if it implements none. If
+    the suite has variants, the engine has the option that chooses one."""
+    reduced = next((spec.through(port) for port in suite.ports if port in spec.ports), None)
+    # The suite of a plug-in may be older than this field.
+    variants = getattr(suite, "variants", None)
+    if reduced is None or not variants:
+        return reduced
+    setting = Setting(VARIANT, choice(BASE, *variants), BASE, "variant of the definition")
+    return replace(reduced, options=(*reduced.options, setting))

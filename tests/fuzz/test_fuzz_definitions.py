@@ -48,6 +48,11 @@ ordered = true
 [mixes.day]
 history = 80
 order = 20.5
+[variants.indexed]
+after = "schema.sql"
+[variants.other]
+transactions.count.script = "SELECT 2"
+settings.sqlite = { cache_mib = 8, set = { temp_store = "memory" } }
 [[checks]]
 says = "each order is there"
 query = "SELECT count(*) FROM orders"

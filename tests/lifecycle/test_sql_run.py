@@ -148,6 +148,31 @@ def test_two_engines_that_disagree_are_both_void_until_one_is_the_reference(twis
     }
 
 
+VARIANTS = (
+    SHOP
+    + '''
+[sql.variants]
+plain.after = ""
+upper.transactions.first.script = """
+\\\\set k random(1, 10)
+SELECT id, price, upper(name) AS name FROM item WHERE kind = :k AND id <= 100 ORDER BY id LIMIT 10;
+"""
+'''
+)
+
+
+def test_answers_of_variants_are_compared(shell: Shell) -> None:
+    words = ("--phases", "first", "-p", "operations=50")
+    cells = run(shell, VARIANTS, "sqlite", *words, status=1)
+    assert cells["sqlite", "first"]["valid"] and cells["sqlite:variant=plain", "first"]["valid"]
+    why = cells["sqlite:variant=upper", "first"]["why"]
+    assert "disagrees with sqlite, sqlite plain: first, operation 1 " in why and "not deterministic" not in why
+    lines = shell.file.read_text().splitlines(keepends=True)
+    shell.file.write_text("".join(lines[:-1]))
+    ended = shell.dyno("run", "shop.toml", "-e", "sqlite", "-o", shell.file, "--resume", *words)
+    assert ended.status == 1 and len(shell.file.read_text().splitlines()) == len(lines), ended.err
+
+
 def test_doubts_about_answers_are_named(shell: Shell) -> None:
     beyond = SHOP.replace("random(1, 10)", "random(90, 100)")
     cells = run(shell, beyond, "sqlite", "--phases", "first", "-p", "operations=100")

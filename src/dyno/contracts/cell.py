@@ -11,6 +11,9 @@ from functools import cached_property
 from dyno.contracts.decoded_types import Text, Value
 from dyno.contracts.model import SETTINGS, Tier
 
+VARIANT, BASE = "variant", "base"
+"""Option of a row that runs a variant of the user's definition, and its value for the definition itself."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -44,8 +47,12 @@ class Cell:
 
     @cached_property
     def label(self) -> str:
-        """The row's label: the user's own, or else `asked`. `results.labels` may set a better one."""
-        return self.name or self.asked
+        """The row's label: the user's own, or else `asked` with the variant as a word: 'postgresql indexed'.
+        `results.set_labels` may set a better one."""
+        if self.name or VARIANT not in self.options:
+            return self.name or self.asked
+        others = {name: value for name, value in self.options.items() if name != VARIANT}
+        return f"{Cell(self.suite, self.engine, others, None, {}).asked} {self.options[VARIANT]}"
 
     @cached_property
     def combination(self) -> str:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dyno.contracts import quantities
@@ -95,15 +96,21 @@ def percent(text: str) -> float:
     return share
 
 
-def choice(*names: str) -> Callable[[str], Value]:
-    """Returns a parser that accepts only `names`."""
+@dataclass(frozen=True)
+class _Choice:
+    """Parser that accepts only `names`. A dataclass, so that instances compare equal."""
 
-    def parse(text: str) -> Value:
-        if text not in names:
-            raise ValueError(f"expected one of {', '.join(names)}")
+    names: tuple[str, ...]
+
+    def __call__(self, text: str) -> Value:
+        if text not in self.names:
+            raise ValueError(f"expected one of {', '.join(self.names)}")
         return text
 
-    return parse
+
+def choice(*names: str) -> Callable[[str], Value]:
+    """Returns a parser that accepts only `names`."""
+    return _Choice(names)
 
 
 def boolean(text: str) -> Value:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, cast
 
 from dyno.contracts.declarations import deferred
@@ -275,6 +276,16 @@ class Proof:
             yield from self.also.chain()
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A variant of the user's definition. It makes a further row of each engine, with the option `cell.VARIANT`."""
+
+    options: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    """Further options of the row, by engine."""
+    everywhere: bool = True
+    """Whether engines without such options have the row, too."""
+
+
 class Suite(Protocol):
     """A family of experiments that answers one question. Inherit from this class for the defaults."""
 
@@ -292,6 +303,8 @@ class Suite(Protocol):
     """The suite's own charts, in addition to those of every run."""
     proof: Proof | None = None
     """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""
+    variants: Mapping[str, Variant] = MappingProxyType({})
+    """Variants of the user's definition, by name."""
 
     def entry(self, text: str) -> str | Mapping[str, Any]:
         """Returns a requested engine as a table of `name` and options, if the suite has a short form for it. The

@@ -390,7 +390,7 @@ def _place(cell: Cell) -> str | None:
 
 def _options(cell: Cell, without: str = "") -> str:
     options = {name: value for name, value in cell.options.items() if name != without}
-    return Cell("", "", options, None, {}).asked
+    return Cell("", "", options, None, {}).label
 
 
 def _number(version: str | None) -> str | None:

@@ -184,6 +184,10 @@ def make(request: RunRequest) -> Plan:
     _check_used(suite, request.params, phases)
     native = [phase for phase in phases if any(_natively(suite, phase, params) for params in combinations)]
     rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
+    engines = {row.spec.name for row in rows}
+    for variant, declared in getattr(suite, "variants", {}).items():
+        if not declared.everywhere and not engines & declared.options.keys():
+            left_out.append(f"variant {variant}: it has settings of {', '.join(declared.options)} only")
     if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):
         _check_native(suite, phases, combinations, own=definition is not None)
     until, within = _ending(request, preset, len(rows) * len(combinations))

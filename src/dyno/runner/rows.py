@@ -3,20 +3,22 @@
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dyno import registry
-from dyno.contracts.cell import Cell
+from dyno.contracts.cell import BASE, VARIANT, Cell
 from dyno.contracts.engine import TIER, EngineSpec
-from dyno.contracts.model import Tier, UsageError, Value, weakest
+from dyno.contracts.model import SETTINGS, Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import unknown
-from dyno.contracts.suite import Suite
+from dyno.contracts.suite import Suite, Variant
 from dyno.options import RunRequest
+from dyno.servers import set_option
 from dyno.servers.listen import LISTEN
 from dyno.servers.user_server import URL
 
@@ -71,6 +73,8 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
         specs = [s for s in specs if not suite.engines or s.name in suite.engines]
         able = [s for s in specs if clients == 1 or s.clients != "one"]
         rows = [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
+    rows = _with_variants(suite, rows)
+    _check_labels(rows)
     for row in rows:
         if clients > 1 and row.spec.clients == "one":
             raise UsageError(f"engine {row.spec.name} serves one client, not {clients}: leave it out, or request 1")
@@ -188,8 +192,62 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
         check_tier(spec, row.tier, resolved)
         if row not in rows:
             rows.append(row)
-    _check_labels(rows)
     return rows
+
+
+def _with_variants(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
+    """Returns the rows, each followed by its variants of the definition, unless the user chose the row's variant.
+    Raises UsageError."""
+    # The suite of a plug-in may be older than this field.
+    variants: Mapping[str, Variant] = getattr(suite, "variants", {})
+    for name, variant in variants.items():
+        for engine in variant.options:
+            with _naming(name):
+                if registry.through(suite, registry.engine(engine)) is None:
+                    raise UsageError(f"engine {engine} has no port of suite {suite.name}")
+    every = list[EngineRow]()
+    for row in rows:
+        chosen = row.options.get(VARIANT)
+        names = [name for name, each in variants.items() if each.everywhere or row.spec.name in each.options]
+        for name in [BASE, *names] if chosen is None else [str(chosen)]:
+            with _naming(name):
+                each = row if name == BASE else _of_variant(row, name, variants[name])
+            if each not in every:
+                every.append(each)
+    return every
+
+
+@contextmanager
+def _naming(variant: str) -> Iterator[None]:
+    """Names the variant in the message of a UsageError."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"variant {variant}: {error}" if variant != BASE else str(error)) from None
+
+
+def _of_variant(row: EngineRow, name: str, variant: Variant) -> EngineRow:
+    """Returns the row with the variant's options. Raises UsageError."""
+    further = dict(variant.options.get(row.spec.name, {}))
+    for setting in row.spec.options:
+        if setting.address and setting.name in further:
+            raise UsageError(f"{setting.name} is an address, which a definition can't have: give it to the engine")
+    row.spec.resolve(further)
+    if SETTINGS in further and SETTINGS in row.options:
+        settings = {**set_option.given(row.options), **set_option.given(further)}
+        further[SETTINGS] = shlex.join(f"{each}={value}" for each, value in settings.items())
+    options = {**row.options, **further, VARIANT: name}
+    resolved = row.spec.resolve(options)
+    if lacking := row.spec.lacking(resolved):
+        raise UsageError(f"engine {row.spec.name} {lacking}")
+    check_tier(row.spec, row.tier, resolved)
+    label = row.label
+    if VARIANT not in row.options and (label or (further and not row.options)):
+        # The variant's own options need not be in the label.
+        label = f"{label or row.spec.name} {name}"
+        if not _GOOD_LABEL.fullmatch(label):
+            raise UsageError(f"label {label} is too long: expected at most 40 characters")
+    return row._replace(options={option: resolved[option] for option in options}, label=label)
 
 
 def _check_labels(rows: Sequence[EngineRow]) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dyno.contracts.cell import VARIANT
 from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset, UsageError, Value
 from dyno.contracts.settings import Setting, integer
@@ -48,7 +49,10 @@ class MadeSuite(SqlSuite):
         from dyno.suites.sql.definition import parsed
 
         self.definition = parsed(definition)
-        writing = {name: each.writes for name, each in self.definition.transactions.items()}
+        writing = {
+            name: any(each.transactions[name].writes for each in self.definition.every)
+            for name in self.definition.transactions
+        }
         phases = [_phase(name, f"transaction {name}", writes) for name, writes in writing.items()]
         for name, weights in self.definition.mixes.items():
             total = sum(weights.values())
@@ -56,6 +60,7 @@ class MadeSuite(SqlSuite):
             kinds = {each: writing[each] for each in weights}
             phases.append(_phase(name, title, any(kinds.values()), kinds))
         self.phases = tuple(phases)
+        self.variants = {name: each.rows for name, each in self.definition.variants.items()}
         taken = sorted({"clients", "rate", *(setting.name for setting in PARAMS)} & {*self.definition.given})
         if taken:
             raise UsageError(
@@ -93,11 +98,13 @@ class MadeSuite(SqlSuite):
         from dyno.suites.sql.native import natively
 
         members = self.definition.mixes.get(phase, [phase])
-        scripts = [script for name in members for script in self.definition.transactions[name].scripts.values()]
-        return all(map(natively, scripts))
+        transactions = [each.transactions[name] for each in self.definition.every for name in members]
+        return all(natively(script) for each in transactions for script in each.scripts.values())
 
     def workload(self, job: Job) -> Workload:
-        workload: Workload = deferred("dyno.suites.sql.workload:WORKLOAD")(job, self.definition)
+        variant = self.definition.variants.get(str(job.options.get(VARIANT)))
+        definition = self.definition if variant is None else variant.definition
+        workload: Workload = deferred("dyno.suites.sql.workload:WORKLOAD")(job, definition)
         return workload
 
 

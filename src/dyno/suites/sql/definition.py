@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, time
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.model import UsageError
+from dyno.contracts.cell import BASE
+from dyno.contracts.model import SETTINGS, UsageError, Value
 from dyno.contracts.safe_read import MIB, text
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import format_value, literal, unknown
+from dyno.contracts.suite import Variant
 from dyno.contracts.value_types import MOST, MOST_TEXT
 from dyno.suites.sql.guard import REMEDY, find_effect
 from dyno.suites.sql.port import ISOLATIONS, Session
@@ -23,7 +26,10 @@ from dyno.suites.sql.tables import Table, read_tables
 THERE = "there"
 KEYS = (
     *("schema", "after", "isolation", "reference", "data", "change", "tables", "transactions", "mixes", "checks"),
+    "variants",
 )
+OF_VARIANT, OF_VARIANTS_TRANSACTION = ("schema", "after", "transactions", "settings"), ("script", "affects")
+MOST_VARIANTS, LONGEST_VARIANT = 100, 20
 OF_TRANSACTION = ("script", "compare", "ordered", "affects", "tolerance")
 OF_CHECK = ("says", "query", "equals", "unchanged", "grows_by")
 HOW = OF_CHECK[2:]
@@ -88,13 +94,19 @@ class Definition:
     """Whether the transactions use the tables that are there, in the user's own database."""
     change: str = ""
     """The name of the user's database that may be changed; '' if none may."""
+    variants: Mapping[str, DefinedVariant] = field(default_factory=dict)
+    """By name. A variant's own definition has none."""
+
+    @property
+    def every(self) -> tuple[Definition, ...]:
+        """This definition, and those of its variants."""
+        return (self, *(each.definition for each in self.variants.values()))
 
     @property
     def given(self) -> tuple[str, ...]:
         """Variables that no script sets: the suite's parameters."""
-        inputs = (
-            name for each in self.transactions.values() for script in each.scripts.values() for name in script.given
-        )
+        transactions = (each for definition in self.every for each in definition.transactions.values())
+        inputs = (name for each in transactions for script in each.scripts.values() for name in script.given)
         return tuple(sorted(set(inputs) - set(OF_OPERATION)))
 
     @property
@@ -108,16 +120,21 @@ class Definition:
         return any(engine in each for each in texts)
 
 
+@dataclass(frozen=True)
+class DefinedVariant:
+    definition: Definition
+    """The definition with the variant's texts in place of the others."""
+    rows: Variant
+
+
 def inlined(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """Returns the definition with the texts of all files that it names, and with absolute paths and hashes of data
     files, so that it no longer depends on `base`, the directory of the plan file. Raises UsageError."""
     definition = _plain("sql", data)
-    for key in ("schema", "after"):
-        if key in definition:
-            definition[key] = _texts(f"sql.{key}", definition[key], base)
-    for name, one in _table("sql.transactions", definition.get("transactions", {})).items():
-        if isinstance(one, dict) and "script" in one:
-            one["script"] = _texts(f"sql.transactions.{name}.script", one["script"], base)
+    _inline_texts("sql", definition, base)
+    for name, one in _table("sql.variants", definition.get("variants", {})).items():
+        where = f"sql.variants.{name}"
+        _inline_texts(where, _table(where, one), base)
     tables = _table("sql.tables", definition.get("tables", {}))
     for name, one in tables.items():
         if isinstance(one, str):
@@ -131,6 +148,16 @@ def inlined(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
                 raise UsageError(f"sql.tables.{name}: can't read {format_value(path)}: {error.strerror}") from None
             tables[name] = {"file": str(path), "sha256": digest.hexdigest()}
     return dict(definition)
+
+
+def _inline_texts(where: str, definition: dict[str, Any], base: Path) -> None:
+    """Replaces the names of files with texts by engine, in a definition or a variant of one. Raises UsageError."""
+    for key in ("schema", "after"):
+        if key in definition:
+            definition[key] = _texts(f"{where}.{key}", definition[key], base)
+    for name, one in _table(f"{where}.transactions", definition.get("transactions", {})).items():
+        if isinstance(one, dict) and "script" in one:
+            one["script"] = _texts(f"{where}.transactions.{name}.script", one["script"], base)
 
 
 def _plain(where: str, value: Any, depth: int = 0) -> Any:
@@ -200,6 +227,9 @@ def parsed(data: Mapping[str, Any]) -> Definition:
     checks = data.get("checks", [])
     if not isinstance(checks, list):
         raise UsageError(f"sql.checks: expected [[sql.checks]], got {literal(checks)}")
+    variants = _table("sql.variants", data.get("variants", {}))
+    if len(variants) > MOST_VARIANTS:
+        raise UsageError(f"sql.variants: expected at most {MOST_VARIANTS}, got {len(variants):,}")
     return Definition(
         schema=data.get("schema", {ANY: ""}),
         after=data.get("after", {ANY: ""}),
@@ -211,7 +241,57 @@ def parsed(data: Mapping[str, Any]) -> Definition:
         checks=tuple(_check(f"sql.checks, number {at}", one, transactions) for at, one in enumerate(checks, 1)),
         there=data.get("data") == THERE,
         change=_text("sql.change", data.get("change", "")),
+        variants={_name("sql.variants", name): _variant(name, one, data) for name, one in variants.items()},
     )
+
+
+def _variant(name: str, changes: Any, data: Mapping[str, Any]) -> DefinedVariant:
+    """Reads a variant of the definition `data`. Raises UsageError."""
+    where = f"sql.variants.{name}"
+    if len(name) > LONGEST_VARIANT:
+        raise UsageError(f"{where}: expected a name of at most {LONGEST_VARIANT} characters")
+    if name == BASE:
+        raise UsageError(f"{where}: {BASE} is the definition without a variant: choose another name")
+    _known(where, _table(where, changes), OF_VARIANT)
+    if not any(changes.values()):
+        raise UsageError(f"{where}: it changes nothing; expected {', '.join(OF_VARIANT)}")
+    transactions = dict(data["transactions"])
+    for each, change in _table(f"{where}.transactions", changes.get("transactions", {})).items():
+        if each not in transactions:
+            raise UsageError(unknown(f"{where}.transactions: transaction", each, transactions))
+        of_each = f"{where}.transactions.{each}"
+        _known(of_each, _table(of_each, change), OF_VARIANTS_TRANSACTION)
+        transactions[each] = {**transactions[each], **change}
+    texts = {key: changes[key] for key in ("schema", "after") if key in changes}
+    try:
+        definition = parsed({**data, **texts, "transactions": transactions, "variants": {}})
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    options = _settings(f"{where}.settings", changes.get("settings", {}))
+    return DefinedVariant(definition, Variant(options, everywhere=changes.keys() != {"settings"}))
+
+
+def _settings(where: str, data: Any) -> dict[str, dict[str, Value]]:
+    """Returns the options of each engine. The engine's own settings may be a table. Raises UsageError."""
+    engines: dict[str, dict[str, Value]] = {}
+    for engine, options in _table(where, data).items():
+        engines[engine] = {}
+        for option, value in _table(f"{where}.{engine}", options).items():
+            at = f"{where}.{engine}.{option}"
+            if option == SETTINGS and isinstance(value, dict):
+                texts = {name: _scalar(f"{at}.{name}", each) for name, each in value.items()}
+                value = shlex.join(f"{name}={text}" for name, text in texts.items())
+            engines[engine][option] = _scalar(at, value)
+    return engines
+
+
+def _scalar(where: str, value: Any) -> Value:
+    """Returns a number or a text; 'on' or 'off' for a truth value. Raises UsageError."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if not isinstance(value, (str, int, float)):
+        raise UsageError(f"{where}: expected a text or a number, got {literal(value)}")
+    return value
 
 
 def _file(table: Any) -> Any:

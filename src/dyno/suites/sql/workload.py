@@ -10,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from dyno.contracts.cell import BASE, VARIANT
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import shorten
 from dyno.contracts.model import Caveat, Fact, Phase, Refused, Wrong
@@ -227,7 +228,9 @@ class SqlWorkload(OnStore):
                 for at, rows in records[0].rows().items()
             ]
             facts["answers_shown"] = json.dumps(answers)
-        return {**facts, **book.enter(records, self._job.spec.name, partial(self._describe, phase))}
+        name, variant = self._job.spec.name, self._job.options.get(VARIANT, BASE)
+        row = name if variant == BASE else f"{name} {variant}"
+        return {**facts, **book.enter(records, row, partial(self._describe, phase))}
 
     def _describe(self, phase: Phase, client: int, number: int) -> str:
         kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
