@@ -20,10 +20,9 @@ from typing import Any, cast
 
 import dyno.engines
 import dyno.suites
-from dyno.contracts.cell import BASE, VARIANT
 from dyno.contracts.declarations import exception_text, type_errors
 from dyno.contracts.engine import EngineSpec
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import BASE, VARIANT, UsageError
 from dyno.contracts.sanitize import sanitize, unsafe_texts
 from dyno.contracts.settings import Setting, choice, unknown
 from dyno.contracts.suite import Suite

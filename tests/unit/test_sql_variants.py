@@ -60,6 +60,7 @@ def test_each_variant_is_a_row_of_each_engine(home: Path) -> None:
 def test_a_row_may_choose_its_variant(home: Path) -> None:
     assert labels(make(home, "sqlite:variant=indexed", "sqlite:variant=base")) == ["sqlite indexed", "sqlite base"]
     assert labels(make(home, "old=sqlite"))[:2] == ["old", "old indexed"]
+    assert labels(make(home, "sqlite:variant=cached", "sqlite"))[:2] == ["sqlite cached", "sqlite"]
     with pytest.raises(UsageError, match="variant=index: expected one of base, indexed"):
         make(home, "sqlite:variant=index")
 

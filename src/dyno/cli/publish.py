@@ -100,6 +100,8 @@ def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
         # To find out whether an engine can run may start its program: ask first.
         _ask(shared, found, request, trust)
         suite = registry.suite(request.suite)
+        if request.definition is not None:
+            suite = suite.made(suite.inlined(request.definition, request.base))
         missing = {
             named.asked: "was a server or a file of whoever made it"
             for named in map(split, request.engines)

@@ -30,7 +30,8 @@ from dyno.host import directories
 from dyno.host.process import nothing_left
 from dyno.report.outcomes import CRASHES, TIERS
 from dyno.runner import work_directory
-from dyno.runner.rows import check_tier, split_engines, tier_named
+from dyno.runner.engine_row import check_tier
+from dyno.runner.rows import split_engines, tier_named
 from dyno.selftest import chosen, conformance, made
 from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, ConformanceResult
 from dyno.selftest.flushes import WRONG, claims, proofs

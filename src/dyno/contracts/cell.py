@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dyno.contracts.decoded_types import Text, Value
-from dyno.contracts.model import SETTINGS, Tier
-
-VARIANT, BASE = "variant", "base"
-"""Option of a row that runs a variant of the user's definition, and its value for the definition itself."""
+from dyno.contracts.model import SETTINGS, VARIANT, Tier
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,8 @@ class Preset(NamedTuple):
 
 SETTINGS = "set"
 """Name of the option for an engine's own settings: see `servers.set_option`."""
+VARIANT, BASE = "variant", "base"
+"""Option of a row that runs a variant of the user's definition, and its value for the definition itself."""
 
 
 class Trial(NamedTuple):

@@ -278,7 +278,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of the user's definition. It makes a further row of each engine, with the option `cell.VARIANT`."""
+    """A variant of the user's definition. It makes a further row of each engine, with the option `model.VARIANT`."""
 
     options: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """Further options of the row, by engine."""

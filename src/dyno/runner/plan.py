@@ -27,7 +27,8 @@ from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, as_read, is_reference, planned
-from dyno.runner.rows import EngineRow, check_remote, hidden, natively_loadable, rows_of
+from dyno.runner.engine_row import EngineRow
+from dyno.runner.rows import check_remote, hidden, natively_loadable, rows_of
 
 DEFAULT_PRESET = "quick"
 ALL_PHASES = "all"

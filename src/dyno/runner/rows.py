@@ -3,36 +3,23 @@
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dyno import registry
-from dyno.contracts.cell import BASE, VARIANT, Cell
+from dyno.contracts.cell import Cell
 from dyno.contracts.engine import TIER, EngineSpec
-from dyno.contracts.model import SETTINGS, Tier, UsageError, Value, weakest
+from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import unknown
-from dyno.contracts.suite import Suite, Variant
+from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
-from dyno.servers import set_option
+from dyno.runner.engine_row import GOOD_LABEL, EngineRow, check_tier, naming, with_variants
 from dyno.servers.listen import LISTEN
 from dyno.servers.user_server import URL
-
-
-class EngineRow(NamedTuple):
-    """An engine of a plan, with its requested options."""
-
-    spec: EngineSpec
-    options: dict[str, Value]
-    tier: Tier | None
-    follows: bool = False
-    """See `Cell.follows`."""
-    label: str | None = None
-
 
 Entry = str | Mapping[str, Any]
 """A requested engine: 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
@@ -40,7 +27,6 @@ LABEL = "label"
 """Key of the row's label in an engine's table."""
 _LABELLED = re.compile(r"([^:=]*)=(.*)", re.DOTALL)
 LONGEST_LABEL = 60
-_GOOD_LABEL = re.compile(r"[A-Za-z0-9][\w. -]{0,39}", re.ASCII)
 _PLUS = re.compile(r"://[^@+]*\+[^@]*@")
 """Matches an address with a user and a +. The + would split it within its password."""
 
@@ -73,7 +59,8 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
         specs = [s for s in specs if not suite.engines or s.name in suite.engines]
         able = [s for s in specs if clients == 1 or s.clients != "one"]
         rows = [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
-    rows = _with_variants(suite, rows)
+    _check_variants(suite)
+    rows = with_variants(suite, rows)
     _check_labels(rows)
     for row in rows:
         if clients > 1 and row.spec.clients == "one":
@@ -195,59 +182,14 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
     return rows
 
 
-def _with_variants(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
-    """Returns the rows, each followed by its variants of the definition, unless the user chose the row's variant.
-    Raises UsageError."""
+def _check_variants(suite: Suite) -> None:
+    """Raises UsageError if a variant has options of an engine that can't run the suite."""
     # The suite of a plug-in may be older than this field.
-    variants: Mapping[str, Variant] = getattr(suite, "variants", {})
-    for name, variant in variants.items():
+    for name, variant in getattr(suite, "variants", {}).items():
         for engine in variant.options:
-            with _naming(name):
+            with naming(name):
                 if registry.through(suite, registry.engine(engine)) is None:
                     raise UsageError(f"engine {engine} has no port of suite {suite.name}")
-    every = list[EngineRow]()
-    for row in rows:
-        chosen = row.options.get(VARIANT)
-        names = [name for name, each in variants.items() if each.everywhere or row.spec.name in each.options]
-        for name in [BASE, *names] if chosen is None else [str(chosen)]:
-            with _naming(name):
-                each = row if name == BASE else _of_variant(row, name, variants[name])
-            if each not in every:
-                every.append(each)
-    return every
-
-
-@contextmanager
-def _naming(variant: str) -> Iterator[None]:
-    """Names the variant in the message of a UsageError."""
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(f"variant {variant}: {error}" if variant != BASE else str(error)) from None
-
-
-def _of_variant(row: EngineRow, name: str, variant: Variant) -> EngineRow:
-    """Returns the row with the variant's options. Raises UsageError."""
-    further = dict(variant.options.get(row.spec.name, {}))
-    for setting in row.spec.options:
-        if setting.address and setting.name in further:
-            raise UsageError(f"{setting.name} is an address, which a definition can't have: give it to the engine")
-    row.spec.resolve(further)
-    if SETTINGS in further and SETTINGS in row.options:
-        settings = {**set_option.given(row.options), **set_option.given(further)}
-        further[SETTINGS] = shlex.join(f"{each}={value}" for each, value in settings.items())
-    options = {**row.options, **further, VARIANT: name}
-    resolved = row.spec.resolve(options)
-    if lacking := row.spec.lacking(resolved):
-        raise UsageError(f"engine {row.spec.name} {lacking}")
-    check_tier(row.spec, row.tier, resolved)
-    label = row.label
-    if VARIANT not in row.options and (label or (further and not row.options)):
-        # The variant's own options need not be in the label.
-        label = f"{label or row.spec.name} {name}"
-        if not _GOOD_LABEL.fullmatch(label):
-            raise UsageError(f"label {label} is too long: expected at most 40 characters")
-    return row._replace(options={option: resolved[option] for option in options}, label=label)
 
 
 def _check_labels(rows: Sequence[EngineRow]) -> None:
@@ -304,19 +246,6 @@ def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
     return reasons
 
 
-def check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]) -> None:
-    """Raises UsageError if the engine can't provide the tier with these options."""
-    if tier is None:
-        return
-    if not spec.tiers:
-        raise UsageError(f"engine {spec.name} stores nothing in this suite and has no tiers: leave the tier out")
-    if tier not in spec.tiers:
-        gives = ", ".join(given.value for given in spec.tiers)
-        raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")
-    if why := spec.ask("refuse", tier, options):
-        raise UsageError(f"engine {spec.name}: {why}")
-
-
 def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
     """Yields each entry and its parsed form. Raises UsageError for an unknown engine. The message contains no part of
     an address."""
@@ -348,7 +277,7 @@ def split(text: Entry) -> NamedRow:
     """Parses 'wal=sqlite:journal_mode=wal+cache_mib=8+tier=power' into a label, a name, options and a tier."""
     name, options = _split(text)
     tier, label = options.pop(TIER, None), options.pop(LABEL, None)
-    if label is not None and not _GOOD_LABEL.fullmatch(str(label)):
+    if label is not None and not GOOD_LABEL.fullmatch(str(label)):
         shown = "the label" if len(str(label)) > 40 or "/" in str(label) else f"label {shlex.quote(str(label))}"
         raise UsageError(f"engine {name}: {shown}: expected 1 to 40 letters, digits, blanks or . _ -")
     if label is not None and label != name and label in registry.names("engine"):

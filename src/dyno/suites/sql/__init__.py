@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.cell import VARIANT
 from dyno.contracts.declarations import deferred
-from dyno.contracts.model import Phase, Preset, UsageError, Value
+from dyno.contracts.model import VARIANT, Phase, Preset, UsageError, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Job, Suite, Workload
 

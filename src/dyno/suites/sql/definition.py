@@ -11,8 +11,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.cell import BASE
-from dyno.contracts.model import SETTINGS, UsageError, Value
+from dyno.contracts.model import BASE, SETTINGS, UsageError, Value
 from dyno.contracts.safe_read import MIB, text
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import format_value, literal, unknown

@@ -10,10 +10,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.cell import BASE, VARIANT
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import shorten
-from dyno.contracts.model import Caveat, Fact, Phase, Refused, Wrong
+from dyno.contracts.model import BASE, VARIANT, Caveat, Fact, Phase, Refused, Wrong
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
