@@ -173,15 +173,15 @@ def prepare(name: str) -> None:
             importlib.import_module(module)
 
 
-def conformance(suite: Suite) -> ModuleType | None:
-    """Returns the module with the suite's checks: `conformance` in its package, or else `workload`. None if the
-    package has neither."""
+def conformance(suite: Suite) -> ModuleType:
+    """Returns the module that may have the suite's checks: `conformance` in its package, or else `workload`, or else
+    the suite's own module."""
     package = type(suite).__module__
     if hasattr(sys.modules[package], "__path__"):
         for name in (f"{package}.conformance", f"{package}.workload"):
             if importlib.util.find_spec(name) is not None:
                 return importlib.import_module(name)
-    return None
+    return sys.modules[package]
 
 
 @cache

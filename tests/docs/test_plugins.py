@@ -118,6 +118,15 @@ def test_the_plugin_suite_runs_with_its_null_engine(dyno: Run) -> None:
     assert {cell["items"] for cell in measured if cell["params"]["length"] == 500} == {50_000}
 
 
+def test_the_plugin_suite_conforms_by_its_brief_check(dyno: Run) -> None:
+    for engine in ("timsort", "numpy-sort"):
+        checks = json.loads(dyno("conform", engine, "--json").stdout)["checks"]
+        assert [(check["suite"], check["check"], check["outcome"]) for check in checks] == [
+            ("sorting", "brief", "pass"),
+            ("sorting", "engine", "pass"),
+        ]
+
+
 @pytest.fixture(scope="module")
 def swept(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the suite with inserted times of 8 ns and 32 ns per number, so that the engines' curves cross."""

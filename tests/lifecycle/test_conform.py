@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from shell import FAULTY, Shell
+from shell import FAULTY, TESTS, Shell
 
 from dyno import registry
 from dyno.selftest import conformance
@@ -53,6 +53,13 @@ def test_wrong_answers_fail_their_checks(shell: Shell) -> None:
     assert {"delete", "model"} <= {check["check"] for check in failed}
     assert all(check["reason"].startswith("Wrong: ") for check in failed)
     assert outcomes(results, "")["absence"] == PASS
+
+
+def test_a_suite_without_checks_is_named(shell: Shell) -> None:
+    shell.plugins = [TESTS / "plugins" / "outsider"]
+    brief, engine = checks(shell, "timed", status=0)
+    assert (brief["outcome"], engine["outcome"]) == (SKIPPED, PASS)
+    assert "suite outsider has no checks" in brief["reason"] and "CHECKS" in brief["reason"]
 
 
 def test_a_crash_fails_one_check_and_the_other_suites_go_on(shell: Shell) -> None:

@@ -21,7 +21,7 @@ from dyno.contracts.engine import EngineSpec, Gap, Server
 from dyno.contracts.model import Refused, Tier
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import resolve
-from dyno.contracts.suite import Job, Suite
+from dyno.contracts.suite import Job, Suite, Workload
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, nothing_left, own_session
 from dyno.runner.trial import Watch, default_limit
@@ -32,6 +32,9 @@ TIMEOUT_SECONDS = 900.0
 POLL_SECONDS = 0.05
 ENGINE = "engine"
 """Name of the check of the opened engine itself: its version, settings, files and caveats."""
+BRIEF = "brief"
+"""Name of `Workload.conformance`, which is the only check of a suite that has no table `CHECKS`."""
+UNCHECKED = "suite {} has no checks: add a table CHECKS to its module, or the method conformance to its workload"
 SHARED: Mapping[str, Any] = {ordered_kv.PORT: ordered_kv}
 """Modules of ports that have their own checks, in addition to those of the suites that use them."""
 
@@ -66,9 +69,9 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
         checks = _checks(port, suite, "CHECKS")
         if reduced.clients != "one":
             checks |= _checks(port, suite, "TWO_CLIENT_CHECKS")
-        if not checks:
-            continue
         guards = {name: _guards(check) for name, check in checks.items()}
+        if not guards:
+            guards[BRIEF] = "The answers pass the suite's brief check, which is run before each trial."
         guards[ENGINE] = "Version, settings, files and caveats have the right types."
         gaps = {gap.check: gap for gap in spec.ports[port].gaps}
         home = work / f"conform-{number}"
@@ -192,6 +195,12 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
         if spec.clients != "one":
             two = _checks(port, suite_name, "TWO_CLIENT_CHECKS")
             checks |= {name: partial(stores.two, name, check) for name, check in two.items()}
+        if not checks:
+            brief = stores.brief()
+            if brief is None:
+                tell(refused=UNCHECKED.format(suite_name))
+            else:
+                checks[BRIEF] = brief
         checks[ENGINE] = stores.describe
         for name, attempt in checks.items():
             tell(begin=name)
@@ -210,7 +219,8 @@ class _Stores:
         self._job, self._home = job, job.home / "stores"
         self._home.mkdir()
         # The port as the suite opens it; None for a suite whose trials open their engine once.
-        self._port = job.port if suite is None else getattr(suite.workload(job), "port", None)
+        self._workload = None if suite is None else suite.workload(job)
+        self._port = job.port if self._workload is None else getattr(self._workload, "port", None)
         self._stack = ExitStack()
         self._shared: Any = None
 
@@ -243,6 +253,13 @@ class _Stores:
         ):
             check(one, other)
 
+    def brief(self) -> Callable[[], None] | None:
+        """Returns the check that the suite runs before each trial, or None if it has none."""
+        workload = self._workload
+        if workload is None or type(workload).conformance is Workload.conformance:
+            return None
+        return workload.conformance
+
     def describe(self) -> None:
         """Checks what the engine reports about itself. Raises InvalidValue or TypeError for a wrong type."""
         self._stack.close()
@@ -257,6 +274,8 @@ class _Stores:
     def close(self) -> None:
         """Closes all stores, and removes them from the user's own server."""
         self._stack.close()
+        if self._workload is not None:
+            self._workload.close()
         for home in sorted(self._home.iterdir()):
             self._job.remove(home)
 

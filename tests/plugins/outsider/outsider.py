@@ -65,9 +65,6 @@ class OutsiderWorkload(Workload):
         self._file = job.home.with_suffix(".suite")
         self._file.write_bytes(b"".join(bytes([number]) * BLOCK for number in range(BLOCKS)))
 
-    def conformance(self) -> None:
-        pass
-
     def prepare(self, phase: Phase) -> None:
         pass
 
