@@ -107,6 +107,12 @@ def test_a_gap_that_passes_is_a_failure() -> None:
     assert outcome == FAIL and "remove the Gap" in reason
 
 
+def test_a_port_without_close_can_be_checked() -> None:
+    port = object()
+    with conformance._closing(port) as opened:
+        assert opened is port
+
+
 def test_too_much_memory_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(conformance, "default_limit", lambda: 1 << 20)
     results = list(conformance.results(registry.engine("memory"), {}, None, tmp_path))

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -212,6 +212,13 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
                 tell(end=name, error=None)
 
 
+@contextmanager
+def _closing(port: Any) -> Iterator[Any]:
+    """Yields the port. Closes it afterwards, if it has a method for that, which not every suite asks for."""
+    with closing(port) if hasattr(port, "close") else nullcontext():
+        yield port
+
+
 class _Stores:
     """Stores below the job's home, opened by the names that the checks use."""
 
@@ -231,11 +238,11 @@ class _Stores:
             # All checks of such a suite share one store: starting Java for each check would take minutes.
             if self._shared is None:
                 engine = self._stack.enter_context(closing(self._job.open(self._created("store"))))
-                self._shared = self._stack.enter_context(closing(self._job.port(engine)))
+                self._shared = self._stack.enter_context(_closing(self._job.port(engine)))
             yield self._shared
             return
         home = self._created(name)
-        with closing(self._job.open(home)) as engine, closing(self._port(engine, *how)) as port:
+        with closing(self._job.open(home)) as engine, _closing(self._port(engine, *how)) as port:
             yield port
 
     def _created(self, name: str) -> Path:
@@ -248,8 +255,8 @@ class _Stores:
         assert self._port is not None
         with (
             closing(self._job.open(self._created(name))) as engine,
-            closing(self._port(engine)) as one,
-            closing(self._port(engine)) as other,
+            _closing(self._port(engine)) as one,
+            _closing(self._port(engine)) as other,
         ):
             check(one, other)
 
