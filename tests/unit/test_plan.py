@@ -19,6 +19,7 @@ from needed import require
 
 import dyno
 from dyno import registry
+from dyno.contracts.cell import Cell
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, Trial, UsageError
 from dyno.contracts.pace import Pace
@@ -26,6 +27,7 @@ from dyno.host import interpreters
 from dyno.options import RunRequest
 from dyno.runner import plan, plan_file
 from dyno.runner.plan import Plan
+from dyno.runner.rates import UNPACED, check_rates
 from dyno.suites.records import SUITE
 
 # Default engines that are always installed for tests.
@@ -883,3 +885,25 @@ def test_a_label_that_tells_nothing_apart_is_refused(engines: list[str], said: s
     with pytest.raises(UsageError, match=said) as raised:
         plan.make(RunRequest(suite="records", engines=engines))
     assert "\n" not in str(raised.value)
+
+
+ALL_REPORTED = ("volume", "oltp", "cpu", "memory", "commands")
+
+
+@pytest.mark.parametrize(
+    ("suite", "phases", "reason"),
+    [
+        ("records", ["insert", "update"], "insert, update (txn=all makes each one call; -p txn=1 paces them)"),
+        ("series", ["extract-all-hot"], "extract-all-hot (one call does it all)"),
+        *((name, [], "an outside tool does the work") for name in ALL_REPORTED),
+    ],
+)
+def test_rate_without_any_effect_is_refused(suite: str, phases: list[str], reason: str) -> None:
+    declared = registry.suite(suite)
+    chosen = [phase for phase in declared.phases if not phases or {phase.name, phase.alias} & {*phases}]
+    params = {setting.name: setting.default for setting in declared.params}
+    cells = [Cell(suite, "null", {}, None, {**params, "rate": rate}) for rate in (9, UNPACED)]
+    with pytest.raises(UsageError, match=re.escape(reason)) as refused:
+        check_rates(chosen, cells)
+    assert str(refused.value).endswith("leave it out")
+    check_rates(chosen, cells[1:])

@@ -32,8 +32,8 @@ from dyno.runner.parent import StopRule, forecast_time
 from dyno.runner.plan import Plan
 from dyno.runner.plan_file import GIB, size
 from dyno.runner.probes import forecast_searches
+from dyno.runner.rates import unpaced
 from dyno.runner.rows import placed
-from dyno.runner.unpaced import unpaced
 from dyno.stats.capacity import NONE, capacity
 from dyno.stats.costs import costs, read_prices
 from dyno.stats.searched import limited
@@ -281,7 +281,8 @@ def _forecast(run_plan: Plan) -> str:
 
 def _unexpected(run_plan: Plan) -> str:
     """What the plan does not do although it was requested: a line each."""
-    return "\n".join([*filter(None, [unpaced(run_plan)]), *(f"left out: {why}" for why in run_plan.left_out)])
+    rate = unpaced(run_plan.measured_phases, run_plan.cells)
+    return "\n".join([*filter(None, [rate]), *(f"left out: {why}" for why in run_plan.left_out)])
 
 
 def carry_out(

@@ -367,13 +367,16 @@ class Client:
         return RunBatch(over, over, 1, record)
 
     def _due(self) -> int | None:
-        """Returns how many operations were due in the time of an open loop.
+        """Returns how many operations were due in the time of an open loop; None for a closed loop, and for bulk
+        calls, whose rate would be one of calls.
 
         The time ends with the duration or budget. Operations that began before its end may finish after it, and no
         operation that is due after its end begins. If the operations run out first, the time ends when the last one
         begins: the schedule up to that moment shows whether the rate was held.
         """
         tally = self._tally
+        if tally.bulk:
+            return None
         ran_out = tally.ended_by == "count"
         end_ns = tally.last_begun_ns if ran_out else min(tally.elapsed_ns, self._pace.limit_ns)
         arrived = self._arrived(end_ns)

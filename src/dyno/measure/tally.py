@@ -15,7 +15,7 @@ from dyno import fields
 from dyno.contracts.declarations import checked_count, checked_text
 from dyno.contracts.equality import positions
 from dyno.contracts.histogram import Recorder
-from dyno.contracts.model import Fact, Phase, Refused, Wrong
+from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.pace import FOREVER_NS, LIBRARY_LOAD, Pace
 from dyno.contracts.suite import Failure, Operations, Report, Reported, Workload
 from dyno.fields import FIELDS, Counted
@@ -280,10 +280,7 @@ _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:
-    """Runs the tool for the whole phase, with the tool's own clients. Raises Refused if a rate was requested, because
-    the tool would not keep it."""
-    if pace.rate is not None:
-        raise Refused(f"phase {phase.name} is an outside tool's work, at no rate: leave --rate out")
+    """Runs the tool for the whole phase, with the tool's own clients and at its own pace: a rate has no effect."""
     with workload.connect() as port:
         (work,) = workload.work(phase, port, 0, 1, 0)
         if not isinstance(work, Reported):

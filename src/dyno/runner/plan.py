@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
-from dyno.contracts import quantities
 from dyno.contracts.cell import Cell
 from dyno.contracts.limits import Limit, parse_all
-from dyno.contracts.model import NotInstalled, Preset, Trial, UsageError, Value
+from dyno.contracts.model import NotInstalled, Phase, Preset, Trial, UsageError, Value
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON
 from dyno.contracts.passwords import secrets
@@ -28,29 +27,13 @@ from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, as_read, is_reference, planned
 from dyno.runner.engine_row import EngineRow
+from dyno.runner.rates import RATE, UNPACED, check_rates
 from dyno.runner.rows import check_remote, hidden, natively_loadable, rows_of
 
 DEFAULT_PRESET = "quick"
 ALL_PHASES = "all"
-UNPACED, LEAST_RATE, MOST_RATE = "max", 1e-6, 1e9
-
-
-def _rate(text: str) -> Value:
-    if text == UNPACED:
-        return text
-    try:
-        rate = float(quantities.number(text))
-    except ValueError:
-        rate = 0.0
-    if not LEAST_RATE <= rate <= MOST_RATE:
-        raise ValueError(f"expected operations per second, {LEAST_RATE:f} to {MOST_RATE:,.0f}, or {UNPACED}")
-    return int(rate) if rate.is_integer() else rate
-
 
 CLIENTS = Setting("clients", by_cpus(1, 1024), 1, "clients at work at the same time; cpus: as many as there are CPUs")
-RATE = Setting(
-    "rate", _rate, UNPACED, "operations per second of all clients together (an open loop); max: a closed loop"
-)
 GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
 """Parameters that every suite has without declaring them."""
 UNTIL_BLOCKS, WITHIN = 6, 1800.0
@@ -87,6 +70,11 @@ class Plan(PlanOptions):
     """Whether processes wait for each other and wake cores: several clients, or a client and its server."""
     interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Path of the Python that runs the trials, for engines with their own interpreter."""
+
+    @property
+    def measured_phases(self) -> tuple[Phase, ...]:
+        """The declarations of its phases."""
+        return tuple(phase for phase in self.made.phases if phase.name in self.phases)
 
     @property
     def made(self) -> Suite:
@@ -239,6 +227,7 @@ def make(request: RunRequest) -> Plan:
     )
     if plan.limit:
         _check_searched(plan)
+    check_rates(plan.measured_phases, plan.cells)
     if plan.load_from is None and plan.plain_tcp:
         raise UsageError("plain-tcp accepts a scheduler without TLS, and load-from names none")
     if plan.load_from is not None:
@@ -252,7 +241,7 @@ def _check_searched(plan: Plan) -> None:
         raise UsageError(f"limit: a search is of one phase: choose one of {', '.join(plan.phases)} by --phases")
     if any(cell.params[RATE.name] != UNPACED for cell in plan.cells):
         raise UsageError("limit and the parameter rate exclude each other: a search chooses its rates")
-    (phase,) = (phase for phase in plan.made.phases if phase.name in plan.phases)
+    (phase,) = plan.measured_phases
     if phase.reported or phase.temperature == "cold" or any(phase.unpaced(cell.params) for cell in plan.cells):
         why = "an outside tool does the work" if phase.reported else "it is cold"
         if phase.temperature != "cold" and not phase.reported:

@@ -159,7 +159,7 @@ def _idle(row: CellSummary, run: Run) -> Iterator[Doubt]:
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about an open loop that did not keep its rate, because of the engine or of Dyno."""
     rate = row.cell.params.get("rate") if row.searched is None else 0
-    if isinstance(rate, (int, float)) and any(sample.bulk for sample in row.samples):
+    if isinstance(rate, (int, float)) and (row.about.reported or any(s.bulk for s in row.samples)):
         yield _doubt("unpaced", "unpaced")
     if row.response_ns["p99"] is None or not isinstance(rate, (int, float)):
         return

@@ -303,8 +303,8 @@ def _percentiles_of_each(
 
 
 def _on_the_wall(sample: Sample, operations: int | None) -> float | None:
-    """Returns the operations of an open loop per second of the wall clock."""
-    if sample.due is None or operations is None or not sample.wall_ns:
+    """Returns the operations of an open loop per second of the wall clock; None for one call, which has no rate."""
+    if sample.due is None or sample.bulk or operations is None or not sample.wall_ns:
         return None
     return operations / sample.wall_ns * 1e9
 
