@@ -48,6 +48,13 @@ def test_moments_are_whole_nanoseconds_after_the_begin_in_the_order_of_time(kind
     assert (np.diff(due) >= 0).all()
 
 
+@pytest.mark.parametrize("kind", ARRIVALS)
+def test_billions_of_arrivals_are_counted_without_drawing(kind: str) -> None:
+    arrivals = Arrivals(1e9, kind, 1, 4, seed=1)
+    taken = arrivals.take(1_000)
+    assert len(taken) + arrivals.until(10 * SECOND) == pytest.approx(10e9 / 4, rel=1e-6)
+
+
 # -- uniform ----------------------------------------------------------------------------------------------
 
 

@@ -841,6 +841,24 @@ def test_an_open_loop_in_which_nothing_is_due_in_time_does_nothing(clock: Clock)
     assert holds(tally.response, []) and holds(tally.late, [])
 
 
+@pytest.mark.claim("A rate that can't be held is served as fast as possible, in constant memory")
+def test_inputs_of_an_overloaded_open_loop_are_bounded(clock: Clock) -> None:
+    """An operation is due each ms and takes 100 ms, and building the inputs of one takes as long."""
+    built = 0
+
+    def rounds(number: int) -> Iterator[Operations]:
+        nonlocal built
+        clock.let_pass(SECOND)
+        built += 10
+        yield operations(clock.taking(100 * MS), range(10))
+
+    tally = measure(rounds, python(duration_ns=100 * SECOND, rate=RATE), nothing)
+    assert (tally.operations, tally.ended_by) == (1_000, "duration")
+    assert tally.due == 100_000
+    assert tally.response is not None and tally.response.counts.sum() == 1_000
+    assert built <= 3_100
+
+
 def test_the_moments_go_on_over_the_rounds_of_a_duration(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
     tally = measure(rounds, python(duration_ns=5 * MS, rate=RATE), nothing)

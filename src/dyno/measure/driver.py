@@ -13,35 +13,35 @@ import numpy as np
 
 from dyno.contracts.model import Wrong
 from dyno.contracts.pace import Pace
-from dyno.contracts.suite import Bulk, Failure, Operations, Work
+from dyno.contracts.suite import Bulk, Failure
 from dyno.measure import pipelined
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.loop import InputFeed, Loop, bulk, pick, uncollected
+from dyno.measure.pauses import MemoryLimit, PauseMeter
 from dyno.measure.schedule import (
     CACHED,
     FOREVER_NS,
     GONE,
+    LAG_SHARE,
+    LOAD_TIMES,
     ONE,
+    OPEN_MOST,
     READY,
     STOP,
     BatchScheduler,
     BatchTime,
     ClientPosition,
-    MemoryLimit,
-    PauseMeter,
     RunBatch,
     SingleClient,
     SoloClient,
 )
 from dyno.measure.slices import Announce, HeldTransaction, InputQueue, LoopResult, Rounds, Slice, run_slice
-from dyno.measure.tally import Tally, checked, succeeded
+from dyno.measure.tally import Tally, succeeded
+from dyno.measure.warm_up import run_untimed
 
 WARM = 1_000_000
 """Number of the first warm-up round. Warm-up rounds have their own inputs, and the measured inputs don't depend on
 the warm-up."""
-OPEN_MOST = 2_000_000
-"""Maximum number of operations of an open loop, for all clients together, whose inputs and answers are held in
-memory. Up to this number, the schedule runs without a pause."""
 
 
 def measure(
@@ -81,16 +81,17 @@ class Client:
         announce: Announce,
     ) -> None:
         self._rounds, self._pace, self._position, self._watch = rounds, pace, position, watch
+        self._open = pace.rate is not None
         self._loop: Loop = pick(pace.loop)
-        self._arrivals: Arrivals | None = None
-        if pace.rate is not None:
-            self._arrivals = Arrivals(pace.rate, pace.arrivals, *position.of_all, pace.seed)
+        arrivals = None if pace.rate is None else Arrivals(pace.rate, pace.arrivals, *position.of_all, pace.seed)
         self._scheduler: BatchScheduler = scheduler or (SoloClient() if pace.rate is None else SingleClient())
-        self._queue = InputQueue(rounds, pace.duration_ns is not None, writes, self._arrivals)
+        self._queue = InputQueue(rounds, pace.duration_ns is not None, writes, arrivals)
         self._held = HeldTransaction()
         self._tally = Tally()
         self._writes, self._announce = writes, announce
         self._most, self._begun, self._deadline, self._warm_operations = self._scheduler.most, 0, FOREVER_NS, 0
+        self._lags = False
+        """Whether this client of an open loop lags so far behind its schedule that the rate isn't held."""
         self._behind_ns = 0
         """Time in ns by which an open loop lags behind one in which Dyno was never late."""
 
@@ -136,9 +137,10 @@ class Client:
             for work in slices:
                 if spent >= limit_ns:
                     return spent, False
-                elapsed_ns, out_of_time = self._untimed_slice(work, limit_ns - spent)
-                spent += elapsed_ns
-                if out_of_time:
+                untimed = run_untimed(work, limit_ns - spent, self._loop, self._held)
+                spent += untimed.elapsed_ns
+                self._warm_operations += untimed.operations
+                if untimed.out_of_time:
                     return spent, False
             return spent, True
         finally:
@@ -146,40 +148,26 @@ class Client:
             if isinstance(slices, Generator):
                 slices.close()
 
-    def _untimed_slice(self, work: Work, limit_ns: int) -> tuple[int, bool]:
-        given: tuple[Any, ...]
-        if isinstance(work, Operations):
-            slice_ = Slice(work)
-            if work.many is not None:
-                elapsed_ns = pipelined.run_untimed(slice_, limit_ns)
-            else:
-                result = run_slice(self._loop, slice_, self._loop.now() + limit_ns, self._held)
-                elapsed_ns = result.over - result.begun
-                self._warm_operations += slice_.done
-                succeeded(result.answers, len(result.failures))
-            given, out_of_time = (slice_.answers,), slice_.left > 0
-        else:
-            assert isinstance(work, Bulk)
-            feed = InputFeed(work.feed, limit_ns, shared=work.counted is not None)
-            answer, elapsed_ns = bulk(work, feed)
-            given, out_of_time = (answer, feed.taken), feed.out_of_time
-        if type(given[0]) is not Failure:
-            checked(work.check, *given)
-        return elapsed_ns, out_of_time
-
     # -- batches --------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """Builds the inputs of the next batch. For an open loop, builds those of all operations that are due in the
-        phase, so that the schedule need not pause."""
-        queue, arrivals = self._queue, self._arrivals
-        if arrivals is not None:
-            most = OPEN_MOST // self._position.clients
-            queue.load(lambda: arrivals.last_ns > self._pace.limit_ns or queue.operations >= most)
+        """Builds the inputs of the next batch. For an open loop on schedule, builds those of all operations that are
+        due in the phase, so that the schedule need not pause, as far as memory and time allow."""
+        queue = self._queue
+        if self._open and not (self._lags or self._scheduler.lags):
+            self._load_due(queue)
         else:
             wanted, now = self._scheduler.operations(), self._loop.now
             memory = MemoryLimit(self._position.clients, now(), self._scheduler.loaded_bytes, loading=True)
             queue.load(lambda: queue.operations >= max(wanted, pipelined.wanted(queue.waiting)) or memory.full(now()))
+
+    def _load_due(self, queue: InputQueue, queues: int = 1) -> None:
+        """`queues`: number of queues of this client, each of which gets an equal share of memory and time."""
+        clients, now = self._position.clients * queues, self._loop.now
+        memory = MemoryLimit(clients, now())
+        # A phase on several machines is one batch.
+        until = FOREVER_NS if self._scheduler.whole else now() + LOAD_TIMES * self._pace.limit_ns // queues
+        queue.load_due(self._pace.limit_ns, OPEN_MOST // clients, lambda: memory.full(now()) or now() > until)
 
     def _state(self) -> int:
         if self._tally.void is not None:
@@ -209,6 +197,9 @@ class Client:
         pauses = PauseMeter(self._position, self._watch)
         while True:
             state = self._state()
+            if self._open:
+                horizon_ns = min(queue.horizon_ns for queue in self._queues()) if state == READY else FOREVER_NS
+                self._scheduler.offer(horizon_ns, self._lags)
             start = self._scheduler.start(state, now, partial(self._gathered, pauses))
             if start is None:
                 break
@@ -219,6 +210,7 @@ class Client:
             pauses.begin()
             try:
                 batch.record(time)
+                self._lags = tally.lag_ns > LAG_SHARE * tally.elapsed_ns
                 # It holds the answers, which must be freed before inputs are built.
                 del batch
                 if tally.ended_by == "count":
@@ -254,16 +246,25 @@ class Client:
         """Returns the batch of a client that has nothing left to do while others have."""
         return RunBatch(start, start, 0, lambda time: self._tally.count(time.elapsed_ns, 0, ()))
 
+    def _batch_ns(self) -> int:
+        """Returns the maximum length of the next batch. An open loop on schedule runs until the first client has no
+        more inputs."""
+        if self._open and not self._scheduler.lags:
+            return self._scheduler.horizon_ns - self._tally.elapsed_ns
+        return self._scheduler.length_ns()
+
     def _run_batch(self, start: int) -> RunBatch:
         limit, queue = start + min(self._left_ns(), FOREVER_NS), self._queue
+        deadline = min(limit, start + self._batch_ns())
         if queue.waiting and isinstance(queue.waiting[0], Bulk):
             return self._run_bulk(queue.waiting.pop(0), start, limit - start)
         if pipelined.wanted(queue.waiting):
-            batch = pipelined.run_batch(queue.waiting, self._loop, start, limit, self._tally.elapsed_ns)
-            if batch.cut:
+            # In a closed loop, the number of inputs limits the batch.
+            deadline = deadline if self._open and not self._scheduler.lags else limit
+            batch = pipelined.run_batch(queue.waiting, self._loop, start, deadline, self._tally.elapsed_ns)
+            if batch.cut and deadline == limit:
                 self._out_of_time()
             return RunBatch(batch.idle, batch.over, len(batch.result.answers), partial(self._record_pipelined, batch))
-        deadline = limit if self._arrivals is not None else min(limit, start + self._scheduler.length_ns())
         origin, results, over = start - self._tally.elapsed_ns, list[tuple[Slice, LoopResult]](), start
         memory = MemoryLimit(self._position.clients, start) if self._scheduler.shared else None
         for slice_ in queue.waiting:
@@ -276,7 +277,7 @@ class Client:
                 if deadline == limit:
                     self._out_of_time()
                 break
-            if over > deadline:
+            if over > deadline or self._scheduler.by_slice:
                 break
             if memory is not None and memory.full(over):
                 self._most = max(sum(len(result.answers) for _, result in results), 1)
@@ -308,8 +309,9 @@ class Client:
                 entering_ns = result.entered - result.begun
                 free_ns = before - self._behind_ns + entering_ns
                 done_ns = tally.add_open(starts, ends, slice_.due[part] + start - base, free_ns, good)
+                due = slice_.due[part]
+                tally.lag_ns = tally.last_begun_ns - int(due[-1]) if done else tally.lag_ns
                 if self._pace.limits:
-                    due = slice_.due[part]
                     tally.judge(self._pace, due, ends - start + base - due, good)
                 # The time in the transaction is not Dyno's delay: the engine would have taken as long.
                 self._behind_ns = max(result.over - done_ns - result.transaction_ns + entering_ns, 0)
@@ -375,27 +377,22 @@ class Client:
         begins: the schedule up to that moment shows whether the rate was held.
         """
         tally = self._tally
-        if tally.bulk:
+        if tally.bulk or not self._open:
             return None
         ran_out = tally.ended_by == "count"
         end_ns = tally.last_begun_ns if ran_out else min(tally.elapsed_ns, self._pace.limit_ns)
-        arrived = self._arrived(end_ns)
-        if arrived is None:
-            return None
-        dues = [one.due[one.done :] for one in self._waiting() if isinstance(one, Slice) and one.due is not None]
-        return tally.operations + sum(int((due <= end_ns).sum()) for due in dues) + arrived
+        return tally.operations + sum(queue.take_due(end_ns) for queue in self._queues())
 
-    # -- the queue ------------------------------------------------------------------------------------------
+    # -- the queues -----------------------------------------------------------------------------------------
+
+    def _queues(self) -> Sequence[InputQueue]:
+        return (self._queue,)
 
     def _waiting(self) -> list[Slice | Bulk]:
-        return self._queue.waiting
+        return [one for queue in self._queues() for one in queue.waiting]
 
     def _remove(self, slice_: Slice) -> None:
-        self._queue.waiting.remove(slice_)
-
-    def _arrived(self, end_ns: int) -> int | None:
-        """Returns how many operations of an open loop, in no slice yet, were due by then; None for a closed loop."""
-        return None if self._arrivals is None else self._arrivals.until(end_ns)
+        next(queue for queue in self._queues() if slice_ in queue.waiting).waiting.remove(slice_)
 
     def _close(self) -> None:
         self._queue.close()

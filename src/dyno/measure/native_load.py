@@ -16,13 +16,14 @@ import numpy as np
 from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import NativeCall, Request
 from dyno.contracts.pace import Pace
-from dyno.contracts.suite import Bulk, Failure, Operations, Work
+from dyno.contracts.suite import Failure, Operations, Work
 from dyno.measure.arrivals import Arrivals
-from dyno.measure.driver import OPEN_MOST, Client
+from dyno.measure.driver import Client
 from dyno.measure.loop import Stamps, Times
+from dyno.measure.pauses import MemoryLimit
 from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
-from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, BatchTime, MemoryLimit, RunBatch
+from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, BatchTime, RunBatch
 from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
 from dyno.measure.tally import checked, succeeded
 
@@ -99,6 +100,14 @@ class Sent(NamedTuple):
         """When the first lane had nothing left to do."""
         return min((int(ends[-1]) if len(ends) else self.start for _, ends, _ in self.times), default=self.start)
 
+    @property
+    def overdue(self) -> bool:
+        """Whether an operation that could have begun did not."""
+        if self.dues is None:
+            return True
+        lanes = zip(self.dues, self.received, strict=True)
+        return any(len(result) < len(due) and due[len(result)] <= self.over for due, result in lanes)
+
     def decoded(self) -> PipelinedBatch:
         """Adds the decoded answers to each slice. Raises Wrong for a response that can't be read."""
         answers, counts = list[Any](), list[tuple[Slice, int]]()
@@ -133,14 +142,12 @@ class NativeClients(Client):
         super().__init__(rounds, pace, *others)
         self._wire = wire
         self._all_rounds = list(each.values())
-        endless, self._open = pace.duration_ns is not None, pace.rate is not None
-
+        endless = pace.duration_ns is not None
         self._lanes = list[Lane]()
         for client, own in each.items():
             rate = pace.rate
             arrivals = None if rate is None else Arrivals(rate, pace.arrivals, client, clients, pace.seed)
             self._lanes.append(Lane(own, endless, self._writes, arrivals))
-        self._most_open = OPEN_MOST // clients
 
     def _load(self) -> None:
         wanted = max(-(-self._scheduler.operations() // len(self._lanes)), 1)
@@ -148,12 +155,13 @@ class NativeClients(Client):
 
         def enough(lane: Lane) -> bool:
             operations = lane.queue.operations
-            if lane.arrivals is not None:
-                return lane.arrivals.last_ns > self._pace.limit_ns or operations >= self._most_open
             return operations >= wanted or (operations > 0 and memory.full(self._loop.now()))
 
         for lane in self._lanes:
-            lane.queue.load(partial(enough, lane))
+            if self._open and not (self._lags or self._scheduler.lags):
+                self._load_due(lane.queue, len(self._lanes))
+            else:
+                lane.queue.load(partial(enough, lane))
         self._give(self._lanes)
 
     def _give(self, lanes: Sequence[Lane]) -> None:
@@ -203,12 +211,12 @@ class NativeClients(Client):
 
     def _run_batch(self, start: int) -> RunBatch:
         left = min(self._left_ns(), FOREVER_NS)
-        length = left if self._open else min(left, self._scheduler.length_ns())
+        length = min(left, self._batch_ns())
         shift = self._loop.now() - self._wire.now()
         sent = self._run(self._lanes, start - shift, length, self._tally.elapsed_ns if self._open else None)
         waiting = sum(lane.queue.operations for lane in self._lanes)
         if sent.operations < waiting:
-            if sent.over - sent.start < length:
+            if sent.over - sent.start < length and sent.overdue:
                 # The memory for responses is full.
                 self._most = max(sent.operations, 1)
             elif length == left:
@@ -219,15 +227,8 @@ class NativeClients(Client):
 
         return RunBatch(sent.idle + shift, sent.over + shift, sent.operations, record)
 
-    def _waiting(self) -> list[Slice | Bulk]:
-        return [one for lane in self._lanes for one in lane.queue.waiting]
-
-    def _remove(self, slice_: Slice) -> None:
-        next(lane for lane in self._lanes if slice_ in lane.queue.waiting).queue.waiting.remove(slice_)
-
-    def _arrived(self, end_ns: int) -> int | None:
-        arrivals = [lane.arrivals for lane in self._lanes if lane.arrivals is not None]
-        return sum(each.until(end_ns) for each in arrivals) if arrivals else None
+    def _queues(self) -> Sequence[InputQueue]:
+        return [lane.queue for lane in self._lanes]
 
     def _close(self) -> None:
         for lane in self._lanes:

@@ -11,7 +11,8 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure
 from dyno.measure import pipelined_loop
 from dyno.measure.loop import Loop, Times
-from dyno.measure.schedule import FOREVER_NS, MOST, OPERATIONS, BatchTime, MemoryLimit
+from dyno.measure.pauses import MemoryLimit
+from dyno.measure.schedule import FOREVER_NS, MOST, OPERATIONS, BatchTime
 from dyno.measure.slices import Slice
 from dyno.measure.tally import Tally, succeeded
 
@@ -117,6 +118,9 @@ def record(batch: PipelinedBatch, tally: Tally, time: BatchTime, pace: Pace) -> 
         due = batch.due[: len(spans)]
         free = np.maximum(due, np.asarray(result.freed, dtype=np.int64))
         tally.add_due((ends - due)[good], np.maximum(starts - free, 0))
+        if len(starts):
+            last = int(starts.argmax())
+            tally.lag_ns = int(starts[last] - due[last])
         if pace.limits:
             tally.judge(pace, due - batch.start + base, ends - due, good)
     else:

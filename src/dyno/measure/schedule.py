@@ -8,21 +8,16 @@ and throughput counts what all clients did while all of them were working.
 from __future__ import annotations
 
 import mmap
-import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from time import monotonic_ns, process_time_ns, sleep
+from time import monotonic_ns, sleep
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dyno.host.procfs import input_bytes
-from dyno.host.usage import of_thread_ns, waits_of_thread
 from dyno.measure.loop import monotonic_ahead_ns
-from dyno.measure.tally import Tally
 
 LEAD_NS = 200_000
 """Time from the moment when the last client is ready to the start, in which the other clients wake up."""
@@ -54,12 +49,17 @@ GONE, READY, STOP = 0, 1, 2
 """States of a client. GONE: it has nothing left to do. READY: it is ready for a batch. STOP: it stops all clients."""
 HELD_BYTES = 512 << 20
 """Limit of the memory growth of all clients together in a batch. The batch then ends."""
+OPEN_MOST = 2_000_000
+"""Maximum number of operations of an open loop, for all clients together, whose inputs and answers are held in
+memory."""
+LOAD_TIMES = 3
+"""Maximum time in which an open loop's inputs are built at once, as a multiple of the phase's duration."""
+LAG_SHARE = 0.05
+"""An open loop that is late by more than this share of its time can't hold its rate. Its batches become those of a
+closed loop, whose memory doesn't depend on the rate."""
 LOADED_BYTES = 64 << 20
 """Limit of the memory growth while the inputs of a batch are built. Large inputs make the batch shorter. It is less
 in a process whose memory is limited: see `input_bytes`."""
-CHECK_NS, CHECK_LOADING_NS = 20_000_000, 1_000_000
-"""Time between two checks of the memory, in a batch and while its inputs are built."""
-_PAGE, _STATM = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm")
 
 # -- batches ------------------------------------------------------------------------------------------------------
 
@@ -87,7 +87,9 @@ class RunBatch(NamedTuple):
 class SoloClient:
     """A single client without a server. Each of its slices is a batch. The methods are those of `SharedClient`."""
 
-    shared = together = whole = False
+    shared = together = whole = lags = False
+    by_slice = True
+    horizon_ns = FOREVER_NS
     most = MOST
 
     def __init__(self) -> None:
@@ -95,6 +97,9 @@ class SoloClient:
 
     def expect(self, operation_ns: float) -> None:
         pass
+
+    def offer(self, horizon_ns: int, lags: bool) -> None:
+        raise TypeError("an open loop is run by a SharedClient")
 
     def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
         gathered()
@@ -159,10 +164,10 @@ class ClientGroup:
         self.batch_operations = OPERATIONS * connections
         self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
         self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Barrier) else 0)
-        self.board = np.frombuffer(mmap.mmap(-1, 8 * 7 * clients), dtype=np.int64).reshape(7, clients)
+        self.board = np.frombuffer(mmap.mmap(-1, 8 * 9 * clients), dtype=np.int64).reshape(9, clients)
         """One column per client. The rows: its state; when it was ready, when it had nothing left to do, and when it
         was done, all on the monotonic clock; its operations in the last batch; the maximum number of operations in a
-        batch; and the ns of an operation in the warm-up, 0 if unknown."""
+        batch; the ns of an operation in the warm-up, 0 if unknown; and for an open loop, see `SharedClient.offer`."""
 
     def client(self, client: int) -> SharedClient:
         return SharedClient(self, client)
@@ -178,7 +183,10 @@ class SharedClient:
 
     def __init__(self, group: ClientGroup, client: int) -> None:
         self._group, self._client = group, client
-        self._states, self._ready, self._idle, self._done, self._operations, self._most, self._known = group.board
+        self._states, self._ready, self._idle, self._done, self._operations, self._most, self._known, *opened = (
+            group.board
+        )
+        self._horizons, self._lags = opened
         self._start = 0
         self._expected_ns = 0.0
         self._length_ns = 0
@@ -203,6 +211,26 @@ class SharedClient:
         """Sets the duration of an operation, as measured in the warm-up. Without it, the first batch is a single
         slice."""
         self._expected_ns, self._known[self._client] = operation_ns, max(int(operation_ns), 1)
+
+    def offer(self, horizon_ns: int, lags: bool) -> None:
+        """Sets the time of the phase up to which this client of an open loop has inputs, and whether it lags behind
+        its schedule. Called before `start`."""
+        self._horizons[self._client], self._lags[self._client] = horizon_ns, lags
+
+    @property
+    def horizon_ns(self) -> int:
+        """The time of the phase up to which all clients have inputs."""
+        return int(self._horizons.min())
+
+    @property
+    def by_slice(self) -> bool:
+        """Whether each slice is a batch."""
+        return False
+
+    @property
+    def lags(self) -> bool:
+        """Whether a client lags behind its schedule."""
+        return bool(self._lags.any())
 
     def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
         """Waits until every client is ready or gone. Returns the start of the batch, a moment in the near future on
@@ -289,6 +317,11 @@ class SingleClient(SharedClient):
 
     together = False
 
+    @property
+    def by_slice(self) -> bool:
+        """Whether each slice is a batch. Without a server, an open loop that lags has the batches of `SoloClient`."""
+        return self.lags and not self._group.served
+
     def __init__(self, served: bool = False, connections: int = 1, whole_ns: int = 0) -> None:
         super().__init__(ClientGroup(None, 1, served, connections, whole_ns), 0)
 
@@ -346,50 +379,3 @@ class ClientPosition:
 
 
 ONE = ClientPosition()
-
-
-class PauseMeter:
-    """Measures pauses: the CPU time of this thread, of its process and of the server, and how often this thread
-    waited for other clients."""
-
-    def __init__(self, position: ClientPosition, watch: Callable[[], int]) -> None:
-        self._leads, self._watch = position.leads, watch
-        self.begin()
-
-    def begin(self) -> None:
-        self._thread, self._waits = of_thread_ns(), waits_of_thread()
-        self._process, self._server = (process_time_ns(), self._watch()) if self._leads else (0, 0)
-
-    def end(self, tally: Tally) -> None:
-        user, system = of_thread_ns()
-        tally.paused = (tally.paused[0] + user - self._thread[0], tally.paused[1] + system - self._thread[1])
-        tally.paused_waits += waits_of_thread() - self._waits
-        if self._leads:
-            tally.pause_process_ns += process_time_ns() - self._process
-            tally.pause_server_ns += self._watch() - self._server
-
-
-class MemoryLimit:
-    """Limits the growth of this process's anonymous memory in a batch."""
-
-    def __init__(self, clients: int, now: int, most: int = HELD_BYTES, loading: bool = False) -> None:
-        """`loading`: whether the inputs of a batch are built, of which a single one may be large."""
-        self._check_ns = CHECK_LOADING_NS if loading else CHECK_NS
-        self._most, self._next = most // clients, now + self._check_ns
-        self._before = _anonymous_bytes() if loading else None
-
-    def full(self, now: int) -> bool:
-        if now < self._next:
-            return False
-        self._next, current = now + self._check_ns, _anonymous_bytes()
-        if self._before is None:
-            # First measured at the first check rather than at the batch's start, because most batches end before it.
-            self._before = current
-        return current - self._before > self._most
-
-
-def _anonymous_bytes() -> int:
-    pages = [0, 0, 0]
-    with suppress(OSError):
-        pages = list(map(int, _STATM.read_text().split()))
-    return (pages[1] - pages[2]) * _PAGE

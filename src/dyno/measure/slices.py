@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
+from dyno.contracts.pace import FOREVER_NS
 from dyno.contracts.suite import Bulk, Failure, Operations, Reported, Work
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.loop import Loop, Resolvable, Times, resolved
@@ -87,6 +88,26 @@ class InputQueue:
                 self.close()
                 self._number += 1
             self._round_has_work = work is not None
+
+    def load_due(self, moment_ns: int, most: int, full: Callable[[], bool]) -> None:
+        """Builds an open loop's slices that are due by a moment of the phase, as far as `most` operations suffice,
+        and none when it is `full`."""
+        arrivals = self._arrivals
+        assert arrivals is not None
+        self.load(lambda: arrivals.last_ns > moment_ns or self.operations >= most or (self.operations > 0 and full()))
+
+    def take_due(self, moment_ns: int) -> int:
+        """Returns how many operations of an open loop that were not done were due by a moment of the phase, in slices
+        or not. Nothing can be loaded after it."""
+        slices = [one for one in self.waiting if isinstance(one, Slice)]
+        built = sum(int((one.due[one.done :] <= moment_ns).sum()) for one in slices if one.due is not None)
+        return built + (0 if self._arrivals is None else self._arrivals.until(moment_ns))
+
+    @property
+    def horizon_ns(self) -> int:
+        """The time of the phase up to which an open loop's slices were built."""
+        arrivals = self._arrivals
+        return FOREVER_NS if self.over or arrivals is None or not arrivals.last_ns else arrivals.last_ns
 
     def close(self) -> None:
         """Closes the generator of slices. A transaction that the generator holds open is then left here rather than

@@ -91,6 +91,8 @@ class Tally(Counted):
         """...and the time in which they all were."""
         self.last_begun_ns = 0
         """When this client's last operation began, counted from the start of the phase."""
+        self.lag_ns = 0
+        """By how much this client's last operation of an open loop began after it was due."""
         self.pause_process_ns = self.pause_server_ns = 0
         """CPU time of the whole process, and of the server, in pauses."""
         self.points: tuple[Mapping[str, int | None], ...] = ()
