@@ -130,6 +130,8 @@ def test_errors_only_are_no_number() -> None:
 def test_a_phase_that_did_nothing_says_so() -> None:
     row = read_row(a_run(an_attempt(0, a_sample(items=0, operations=0, elapsed_ns=0, busy_ns=0))))
     assert (row.valid, row.why) == (False, "error: nothing was done")
+    row = read_row(a_run(an_attempt(0, a_sample(items=0, operations=0, elapsed_ns=0, busy_ns=0, due=0))))
+    assert row.why == "error: no operation was due: measure for longer, by --duration"
 
 
 def test_some_errors_are_a_doubt_that_counts_them() -> None:

@@ -185,6 +185,13 @@ def test_a_null_engines_probe_has_its_whole_time() -> None:
     assert run_plan.pace(null, Trial(1, 1, "explore", 800.0, 10.0))["duration_ns"] == 12_000_000_000
 
 
+@pytest.mark.parametrize(("rate", "seconds"), [("max", 0.3), ("1000", 0.3), ("4", 2.5), ("1", 10), ("0.1", 20)])
+def test_null_engine_has_time_for_ten_operations(rate: str, seconds: float) -> None:
+    run_plan = make("lmdb", phases=["rand-key"], rate=[rate], duration=20)
+    for cell in run_plan.cells:
+        assert run_plan.pace(cell)["duration_ns"] == int((seconds if cell.floor else 20) * 1e9)
+
+
 def test_a_searchs_timeout_is_that_of_its_longest_probe() -> None:
     assert make("lmdb", phases=["rand-key"], limit=["p99<5ms"]).timeout == 3 * 65 + 60
     with pytest.raises(UsageError, match=r"timeout 60: .* at least 125"):

@@ -40,7 +40,9 @@ UNTIL_BLOCKS, WITHIN = 6, 1800.0
 """Defaults for `until`: the number of blocks before the widths of intervals are judged, and the maximum time of the
 run in s."""
 FLOOR_SECONDS = 0.3
-"""Maximum measuring time of a null engine's phase, in s."""
+"""Maximum measuring time of a null engine's phase, in s..."""
+FLOOR_DUE = 10
+"""...or the time in which so many operations are due at a rate, if that is longer."""
 SEARCH_PATIENCE = 3
 """Default timeout of a search's trials, as a multiple of its longest phase: slow engines take longer probes."""
 SPARE_SECONDS = 60.0
@@ -96,7 +98,10 @@ class Plan(PlanOptions):
     def pace(self, cell: Cell, trial: Trial | None = None) -> dict[str, Any]:
         """Returns the duration and the rate of a cell's phases, as the fields of `pace.Pace`. A probe's trial has its
         own. Null engines are measured briefly, because their operations hardly vary."""
-        rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
+        rate = None if cell.params[RATE.name] == UNPACED else float(cell.params[RATE.name])
+        most = math.inf
+        if is_reference(self.cells, cell):
+            most = FLOOR_SECONDS if rate is None else max(FLOOR_SECONDS, FLOOR_DUE / rate)
         trial = trial or Trial(0, 0)
         if trial.stage is not None:
             # A probe of a null engine takes as long as any other.
@@ -111,7 +116,7 @@ class Plan(PlanOptions):
             "budget_ns": int(min(self.budget, most) * 1e9),
             "duration_ns": None if duration is None else int(min(duration, most) * 1e9),
             "warmup_ns": int(min(warmup, most) * 1e9),
-            "rate": trial.rate or (None if rate == UNPACED else rate),
+            "rate": trial.rate or rate,
             "arrivals": self.arrivals,
             "loop": self.loop,
             "seed": self.seed,

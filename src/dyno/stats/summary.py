@@ -338,7 +338,9 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
         where = f" in {ended.phase}" if ended.phase else ""
         return f"{ended.outcome}{where}: {ended.why}"
     if all(sample.items <= 0 for sample in samples):
-        return f"error: {samples[0].first_error or 'nothing was done'}"
+        never_due = all(sample.due == 0 for sample in samples)
+        nothing = "no operation was due: measure for longer, by --duration" if never_due else "nothing was done"
+        return f"error: {samples[0].first_error or nothing}"
     # The mean over trials, because a trial that fails fast has many more operations. An outside tool repeats
     # transactions that the server aborts: these are counted as errors, but are not failures.
     share = fmean(0 if s.reported_by or not s.operations else s.errors / s.operations for s in samples)
