@@ -12,8 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 WRITTEN = "<!-- Written by tools/reference.py: change {0} and run `make reference`. -->"
-BLOCK = re.compile(r"<!-- generated: ([\w-]+)((?: [\w-]+)*) -->\n(.*?)<!-- end -->", re.DOTALL)
-"""A generated part of a page that people write: the name of what makes it, and its arguments."""
+BLOCK = re.compile(r"(?<!```markdown\n)<!-- generated: ([\w-]+)((?: [\w-]+)*) -->\n(.*?)<!-- end -->", re.DOTALL)
+"""A generated part of a page that people write: the name of what makes it, and its arguments. Examples in code aren't
+generated."""
 PRINTED = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 """A part of a page that a command of Dyno printed, such as `dyno selftest --tiers --markdown`."""
 LINK = re.compile(r"(\]\()(?![a-z]+:|#)([^)#\s]+)")
