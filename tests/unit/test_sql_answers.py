@@ -127,7 +127,10 @@ def record(home: Path, answers: dict[int, Any], client: int = 0) -> Record:
 
 
 def enter(book: Book, home: Path, engine: str, answers: dict[int, Any]) -> dict[str, Any]:
-    return dict(book.enter([record(home / engine, answers)], engine, lambda client, number: f"operation {number}"))
+    name = engine.partition(":")[0]
+    return dict(
+        book.enter([record(home / engine, answers)], name, engine, lambda client, number: f"operation {number}")
+    )
 
 
 def test_a_book_groups_trials_that_agree_and_names_the_first_difference(tmp_path: Path) -> None:
@@ -143,6 +146,20 @@ def test_a_book_groups_trials_that_agree_and_names_the_first_difference(tmp_path
     late = enter(book, tmp_path, "clickhouse", {**right, 2_999: [(0, "b")]})
     assert late["answers_group"] == 2 and "operation 2999" in late["answers_differ"]
     assert enter(book, tmp_path, "postgresql", right)["answers_chain"] == first["answers_chain"]
+
+
+def test_row_is_never_compared_with_itself(tmp_path: Path) -> None:
+    book = Book(tmp_path / "book", 1, False, TOLERANCE)
+    right: dict[int, Any] = {number: [(number,)] for number in range(3_000)}
+    enter(book, tmp_path, "sqlite", right)
+    # Of operation 1, the rows are kept; of operation 2,999, only a digest.
+    for number in (1, 2_999):
+        again = enter(book, tmp_path / str(number), "sqlite", {**right, number: [(0,)]})["answers_differ"]
+        assert "in another trial" in again and again.count("sqlite") == 1
+    other = enter(book, tmp_path, "sqlite:set.x=1", {**right, 2_998: [(0,)]})["answers_differ"]
+    assert other == "operation 2998: sqlite answered otherwise than another row of sqlite"
+    # The text names the engine, because others' rows have it too if there is a tie.
+    assert "duckdb answered" in enter(book, tmp_path, "duckdb", {**right, 2_998: [(1,)]})["answers_differ"]
 
 
 def test_a_book_grows_by_what_a_longer_trial_answered(tmp_path: Path) -> None:

@@ -124,19 +124,20 @@ class Book:
         self._home, self._clients, self._ordered, self._tolerance = home, clients, ordered, tolerance
 
     def enter(
-        self, records: Sequence[Record], engine: str, describe: Callable[[int, int], str]
+        self, records: Sequence[Record], engine: str, row: str, describe: Callable[[int, int], str]
     ) -> Mapping[str, Fact]:
         """Compares a trial's records with the book, and adds them to it. Returns the facts of the trial's sample.
-        `describe(client, number)`: an operation, with its parameters."""
+        `row`: a text that only trials of the same row have. `describe(client, number)`: an operation, with its
+        parameters."""
         differs, groups = "", list(self._groups())
         for home in groups:
             found = self._difference(records, home)
             if found is None:
                 break
-            differs = differs or self._described(records, home, engine, *found, describe)
+            differs = differs or self._described(records, home, engine, row, *found, describe)
         else:
             home = self._home / str(len(groups))
-        self._join(home, records, engine)
+        self._join(home, records, engine, row)
         group = int(home.name)
         return {**self._facts(records, group), **({"answers_differ": differs} if differs else {})}
 
@@ -165,21 +166,35 @@ class Book:
                 return client, number
         return None
 
-    def _join(self, home: Path, records: Sequence[Record], engine: str) -> None:
+    def _join(self, home: Path, records: Sequence[Record], engine: str, row: str) -> None:
         for client, record in enumerate(records):
             Record(home, client).merge(record)
-        engines = home / ENGINES
-        names = engines.read_text().splitlines() if engines.exists() else []
-        engines.write_text("\n".join(dict.fromkeys([*names, engine])))
+        engines = self._engines(home) | {row: engine}
+        (home / ENGINES).write_text("\n".join(f"{row}\t{name}" for row, name in engines.items()))
+
+    @staticmethod
+    def _engines(home: Path) -> dict[str, str]:
+        """Returns the engines of a group, by row."""
+        file = home / ENGINES
+        lines = file.read_text().splitlines() if file.exists() else []
+        return dict(line.split("\t") for line in lines)
 
     def _described(
-        self, records: Sequence[Record], home: Path, engine: str, client: int, number: int, describe: Any
+        self, records: Sequence[Record], home: Path, engine: str, row: str, client: int, number: int, describe: Any
     ) -> str:
-        others = ", ".join((home / ENGINES).read_text().splitlines())
-        mine, theirs = records[client].rows().get(number), Record(home, client).rows().get(number)
-        said = f"{describe(client, number)}: "
-        if mine is None or theirs is None:
-            return f"{said}it answered otherwise than {others}"
-        if others == engine:
-            return f"{said}not deterministic: it answered {shorten(mine)}, and in another trial {shorten(theirs)}"
-        return f"{said}it answered {shorten(mine)}, {others} {shorten(theirs)}"
+        """Returns the first difference from a group. Names the engine, because the text is also printed in the rows
+        of others."""
+        engines = self._engines(home)
+        others = ", ".join(
+            dict.fromkeys(f"another row of {name}" if name == engine else name for name in engines.values())
+        )
+        if row in engines:
+            others = "in another trial"
+        mine, theirs = (
+            None if rows is None else shorten(rows)
+            for rows in (records[client].rows().get(number), Record(home, client).rows().get(number))
+        )
+        said = f"{describe(client, number)}: {engine} answered"
+        if mine is None or theirs is None or mine == theirs:
+            return f"{said} otherwise than {others}"
+        return f"{said} {mine}, and {others} {theirs}"

@@ -227,9 +227,10 @@ class SqlWorkload(OnStore):
                 for at, rows in records[0].rows().items()
             ]
             facts["answers_shown"] = json.dumps(answers)
-        name, variant = self._job.spec.name, self._job.options.get(VARIANT, BASE)
-        row = name if variant == BASE else f"{name} {variant}"
-        return {**facts, **book.enter(records, row, partial(self._describe, phase))}
+        variant = self._job.options.get(VARIANT, BASE)
+        engine = self._job.spec.name if variant == BASE else f"{self._job.spec.name} {variant}"
+        entered = book.enter(records, engine, self._job.sealed.name, partial(self._describe, phase))
+        return {**facts, **entered}
 
     def _describe(self, phase: Phase, client: int, number: int) -> str:
         kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
