@@ -19,7 +19,7 @@ from dyno.contracts.cell import Cell
 from dyno.results.agreement import agree as trials_agree
 from dyno.results.agreement import void_disagreeing
 from dyno.suites.sql.answers import displayed, rows_agree, shown
-from dyno.suites.sql.book import Book, Record, chain
+from dyno.suites.sql.book import FRACTIONS, Book, Record, chain
 from dyno.suites.sql.digests import FAILED, Digest, agree, digests
 
 TOLERANCE = 1e-6
@@ -160,6 +160,16 @@ def test_row_is_never_compared_with_itself(tmp_path: Path) -> None:
     assert other == "operation 2998: sqlite answered otherwise than another row of sqlite"
     # The text names the engine, because others' rows have it too if there is a tie.
     assert "duckdb answered" in enter(book, tmp_path, "duckdb", {**right, 2_998: [(1,)]})["answers_differ"]
+
+
+def test_lost_fractions_of_seconds_are_named(tmp_path: Path) -> None:
+    book = Book(tmp_path / "book", 1, False, TOLERANCE)
+    moment = datetime(2026, 1, 1, 10, 0, 0, 250_000)
+    enter(book, tmp_path, "sqlite", {0: [(1, moment), (2, moment)]})
+    lossy = enter(book, tmp_path, "mariadb", {0: [(2, moment.replace(microsecond=0)), (3, None)]})
+    assert f"times of mariadb have no fractions of a second: {FRACTIONS}" in lossy["answers_differ"]
+    other = enter(book, tmp_path, "duckdb", {0: [(7, moment)]})
+    assert "fractions" not in other["answers_differ"]
 
 
 def test_a_book_grows_by_what_a_longer_trial_answered(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ is compared with those of the trials before it. Trials whose answers agree form 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ WHOLE = 1_000
 CHAIN = (100, 1_000, 10_000, 100_000, 1_000_000)
 """Numbers of operations after which the chain of digests is noted; also at the end."""
 ID, ENGINES = "id", "engines"
+FRACTIONS = "declare their columns with digits for these, such as timestamp(6)"
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.0*[1-9]\d*)?")
 
 
 def _type() -> Any:
@@ -190,11 +193,20 @@ class Book:
         )
         if row in engines:
             others = "in another trial"
-        mine, theirs = (
-            None if rows is None else shorten(rows)
-            for rows in (records[client].rows().get(number), Record(home, client).rows().get(number))
-        )
+        rows = [each.rows().get(number) for each in (records[client], Record(home, client))]
+        mine, theirs = map(shorten, rows)
         said = f"{describe(client, number)}: {engine} answered"
-        if mine is None or theirs is None or mine == theirs:
-            return f"{said} otherwise than {others}"
-        return f"{said} {mine}, and {others} {theirs}"
+        if None in rows or mine == theirs:
+            said = f"{said} otherwise than {others}"
+        else:
+            said = f"{said} {mine}, and {others} {theirs}"
+        for lossy, exact, name in ((*rows, engine), (*reversed(rows), others)):
+            if row not in engines and lost_fractions(lossy, exact):
+                return f"{said}; times of {name} have no fractions of a second: {FRACTIONS}"
+        return said
+
+
+def lost_fractions(rows: Any, other: Any) -> bool:
+    """Returns whether all times of an answer are whole seconds, unlike those of another."""
+    fractions = [{match[1] for match in _TIME.finditer(json.dumps(each))} for each in (rows, other)]
+    return fractions[0] == {None} and fractions[1] - {None} != set()
