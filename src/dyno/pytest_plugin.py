@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,20 @@ if TYPE_CHECKING:
     from dyno.library.function import Measured
 
 MOST_SAMPLES, MOST_SECONDS = 10_000, 3_600
+MOST_MARGIN = 100_000
+"""Largest margin in percent."""
+MARK = "dyno"
 OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "save": (None, "write the measurements to a run file, a baseline for later runs", {"metavar": "FILE"}),
     "baseline": (None, "fail tests that became slower than in FILE", {"metavar": "FILE"}),
     "margin": ("10%", "how much slower a test may be; default: 10%%", {"metavar": "PERCENT"}),
-    "metric": ("time", "what is compared; default: time", {"choices": ("time", "cpu")}),
-    "samples": (10, "samples of a callable; default: 10", {"type": int, "metavar": "N"}),
+    "metric": ("time", "what is compared; default: time", {"choices": ("time", "cpu", "memory")}),
+    "turns": (
+        False,
+        "take one sample of each callable, and add it to the FILE of --dyno-save: run base and head in turns",
+        {"action": "store_true"},
+    ),
+    "samples": (10, "samples of a callable, or turns; default: 10", {"type": int, "metavar": "N"}),
     "seconds": (0.1, "duration of a sample; default: 0.1", {"type": float, "metavar": "S"}),
 }
 """Default value, help text and declaration of each option."""
@@ -48,25 +57,71 @@ class Session:
                 f"--dyno-seconds: expected more than 0 and at most {MOST_SECONDS}, got {self.seconds}"
             )
         try:
-            self.margin = percent(values["margin"])
+            self.margin = percent(values["margin"], MOST_MARGIN)
         except ValueError as error:
             raise pytest.UsageError(f"--dyno-margin {values['margin']}: {error}") from None
-        self.before: Baseline | None = None if values["baseline"] is None else _read(Path(values["baseline"]))
+        self.before: Baseline | None = None if values["baseline"] is None else _read("baseline", values["baseline"])
         self.names: set[str] = set()
+        self.turns: Turns | None = None
+        if values["turns"]:
+            self.turns = Turns(values["save"], self.samples, self.before)
+
+    @property
+    def paired(self) -> bool:
+        """Whether tests are compared turn by turn."""
+        return self.turns is not None and self.turns.paired
 
 
-def _read(path: Path) -> Baseline:
+class Turns:
+    """The turns of a session with `--dyno-turns`: this one, and the earlier ones in the file of `--dyno-save`."""
+
+    def __init__(self, path: str | None, planned: int, before: Baseline | None) -> None:
+        if path is None:
+            raise pytest.UsageError("--dyno-turns: expected --dyno-save FILE too, to which each turn adds a sample")
+        self.planned = planned
+        self.earlier = _read("save", path) if Path(path).exists() else None
+        run = None if self.earlier is None else self.earlier.run
+        if self.earlier is not None and run is None:
+            raise pytest.UsageError(f"--dyno-save {path}: an earlier version wrote it: remove it")
+        self.number = 0
+        self.paired = False
+        if run is not None:
+            from dyno.library.baseline import next_turn
+
+            self.number = next_turn(run.attempts)
+        if self.number >= planned:
+            raise pytest.UsageError(
+                f"--dyno-save {path}: it has all {planned} turns: remove it, or raise --dyno-samples"
+            )
+        if before is not None:
+            from dyno.stats.two_runs import alternate
+
+            starts = {
+                **({} if self.earlier is None else self.earlier.starts),
+                self.number: datetime.now(timezone.utc),
+            }
+            both = starts.keys() & before.starts.keys()
+            own, others = ({turn: of[turn] for turn in both} for of in (starts, before.starts))
+            self.paired = alternate(others, own)
+
+    def blocks(self, test: str, metric: str, value: float) -> dict[int, float]:
+        """Returns a test's values by turn: the earlier ones, and that of this turn."""
+        known = None if self.earlier is None else self.earlier.tests.get(test)
+        return {**({} if known is None else known.values(metric)), self.number: value}
+
+
+def _read(option: str, path: str) -> Baseline:
     from dyno.contracts.model import UsageError
     from dyno.library.baseline import read
 
     try:
-        return read(path)
+        return read(Path(path))
     except UsageError as error:
-        raise pytest.UsageError(f"--dyno-baseline: {error}") from None
+        raise pytest.UsageError(f"--dyno-{option}: {error}") from None
     except RecursionError:
-        raise pytest.UsageError(f"--dyno-baseline {path}: nested too deeply") from None
+        raise pytest.UsageError(f"--dyno-{option} {path}: nested too deeply") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise pytest.UsageError(f"--dyno-baseline {path}: not written by --dyno-save: {error}") from None
+        raise pytest.UsageError(f"--dyno-{option} {path}: not written by --dyno-save: {error}") from None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,6 +131,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARK}(margin): how much slower this test may be, such as '25%'")
     # Check options before any test runs, so that no measurement is lost to a mistyped option.
     if config.getoption("--dyno-save") is not None:
         path = Path(config.getoption("--dyno-save"))
@@ -112,6 +168,7 @@ class Bench:
 
     def __init__(self, session: Session, node: pytest.Item) -> None:
         self._session, self._node = session, node
+        self._margin = _margin_of(node, session.margin)
         self._measurements: list[Measurement] = node.stash.setdefault(MEASURED, [])
 
     def __call__(
@@ -133,14 +190,15 @@ class Bench:
             raise ValueError(f"{test} was measured already: name the second one, name=...")
         refusal = None
         try:
-            result = measured(function, arguments, session.samples, session.seconds, check, setup, inflight)
+            samples = session.samples if session.turns is None else 1
+            result = measured(function, arguments, samples, session.seconds, check, setup, inflight)
         except UsageError as error:
             refusal = str(error)
         # Fail outside the exception handler, so that pytest prints only one error.
         if refusal is not None:
             pytest.fail(f"{test}: {refusal}", pytrace=False)
         session.names.add(test)
-        line, failure = _compare(session, test, result)
+        line, failure = _compare(session, test, result, self._margin)
         self._measurements.append(Measurement.of(test, line, result))
         if failure is not None:
             pytest.fail(failure, pytrace=False)
@@ -187,26 +245,53 @@ def _share(name: str, margin: str | float | None) -> float | None:
     if not isinstance(margin, str):
         return margin
     try:
-        return percent(margin)
+        return percent(margin, MOST_MARGIN)
     except ValueError as error:
         raise ValueError(f"{name}: margin {margin}: {error}") from None
 
 
-def _compare(session: Session, test: str, result: Measured) -> tuple[str, str | None]:
+def _margin_of(node: pytest.Item, default: float) -> float:
+    """Returns the margin of the test's marker, or else the default. Fails the test if the marker is mistaken."""
+    marker = node.get_closest_marker(MARK)
+    if marker is None:
+        return default
+    if marker.args or set(marker.kwargs) != {"margin"}:
+        pytest.fail(f"{node.nodeid}: expected @pytest.mark.{MARK}(margin='25%')", pytrace=False)
+    try:
+        return _share(f"@pytest.mark.{MARK}", str(marker.kwargs["margin"])) or default
+    except ValueError as error:
+        why = str(error)
+    pytest.fail(f"{node.nodeid}: {why}", pytrace=False)
+
+
+def _compare(session: Session, test: str, result: Measured, margin: float) -> tuple[str, str | None]:
     """Returns the line for the summary, and the reason to fail the test; None if the test is not slower than the
     baseline allows."""
     from dyno.library.function import judged
     from dyno.report.tables import units, wording
+    from dyno.stats.estimate import estimate
+    from dyno.stats.metric import MEMORY, THROUGHPUT
 
-    value = result.time if session.metric == "time" else result.cpu
-    figure = f"{units.duration(value.median)} {session.metric} [95 %: {units.duration(value.low)} – "
-    figure += f"{units.duration(value.high)}]"
-    before = None if session.before is None else session.before.tests.get(test)
-    if before is None:
+    metric, turns = session.metric, session.turns
+    values = result.values(metric)
+    if not values:
+        return f"{test}: its {metric} can't be measured here", None
+    value, of_memory = estimate(values), metric == "memory"
+    write = units.size if of_memory else units.duration
+    figure = f"{write(value.median)} {metric}"
+    if value.low is not None:
+        figure += f" [95 %: {write(value.low)} – {write(value.high)}]"
+    known = None if session.before is None else session.before.tests.get(test)
+    before = {} if known is None else known.values(metric)
+    if not before:
         return f"{test}: {figure}{'' if session.before is None else ', not in the baseline'}", None
-    verdict = judged(result.values(session.metric), before.values(session.metric), session.margin)
-    text = wording.gated(verdict)
-    slower = f"{test} is slower than the baseline allows ({session.margin:.0%}): {text}"
+    now = dict(enumerate(values)) if turns is None else turns.blocks(test, metric, values[0])
+    if turns is not None and turns.number + 1 < turns.planned:
+        return f"{test}: {figure}, turn {turns.number + 1} of {turns.planned}: judged in the last", None
+    verdict = judged(now, before, margin, session.paired)
+    text = wording.gated(verdict, MEMORY if of_memory else THROUGHPUT)
+    what = "needs more memory" if of_memory else "is slower"
+    slower = f"{test} {what} than the baseline allows ({margin:.0%}): {text}"
     return f"{test}: {figure}, {text}", slower if verdict.kind == "slower" else None
 
 
@@ -254,8 +339,12 @@ class Collector:
             from dyno.contracts.model import UsageError
             from dyno.library.baseline import save
 
+            turns = self._config.stash[SESSION].turns
+            planned = 0 if turns is None else turns.planned
+            earlier = None if turns is None or turns.earlier is None else turns.earlier.run
+            measurements, seconds = list(self._measurements.values()), self._config.getoption("--dyno-seconds")
             try:
-                save(path.resolve(), list(self._measurements.values()), self._config.getoption("--dyno-seconds"))
+                save(path.resolve(), measurements, seconds, planned, earlier)
             except UsageError as error:
                 why = str(error)
             except OSError as error:
@@ -274,7 +363,13 @@ class Collector:
         session = self._config.stash.get(SESSION, None)
         if session is not None and (before := session.before) is not None:
             from dyno.library.baseline import origin
+            from dyno.report.tables import wording
+            from dyno.stats.metric import MEMORY
+            from dyno.stats.two_runs import GATE_CONFIDENCE
 
+            if self._measurements:
+                by = MEMORY if session.metric == "memory" else None
+                lines.append(wording.how(session.paired, wording.level(GATE_CONFIDENCE), by))
             lines += [
                 f"{before.path} was measured with {name} {then}, and this is {name} {now}"
                 for name, now in origin().items()

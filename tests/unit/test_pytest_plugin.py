@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import junitparser
@@ -72,6 +73,74 @@ def scale(shell: Shell, name: str, factor: float) -> None:
         sample["elapsed_ns"] = int(sample["elapsed_ns"] * factor)
         sample["client"] |= {part: int(sample["client"][part] * factor) for part in ("user_ns", "system_ns")}
     (shell.home / name).write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
+
+
+def write_turns(shell: Shell, name: str, minutes: Sequence[int], factors: Sequence[float]) -> None:
+    """Writes base.json as if its sample had been taken in turns at these minutes, with times by these factors."""
+    header, line = map(json.loads, (shell.home / "base.json").read_text().splitlines())
+    lines = []
+    for turn, (minute, factor) in enumerate(zip(minutes, factors, strict=True)):
+        sample = dict(line["samples"][0])
+        sample["elapsed_ns"] = int(sample["elapsed_ns"] * factor)
+        started = f"2026-01-01T00:{minute:02}:00+00:00"
+        lines.append({**line, "block": turn, "started": started, "samples": [sample]})
+    (shell.home / name).write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
+
+
+def test_turns_are_compared_one_by_one(project: Any, shell: Shell) -> None:
+    words = ("--dyno-turns", "--dyno-samples", "5")
+    text = "def test_it(dyno_bench): dyno_bench(dict)\n"
+    first = project(text, *words, "--dyno-save", "base.json", "--dyno-baseline", "base.json")
+    assert first.status == 4 and "base.json: No such file" in first.out + first.err
+    assert project(text, *words, "--dyno-save", "base.json").status == 0
+    # The machine becomes slower from turn to turn, and the head is 100 times as slow as the base in each.
+    drift = (1, 2, 4, 8, 16)
+    write_turns(shell, "old.json", (0, 3, 4, 7, 8), [0.001 * factor for factor in drift])
+    write_turns(shell, "new.json", (1, 2, 5, 6), [0.1 * factor for factor in drift[:4]])
+    judged = project(text, *words, "--dyno-save", "new.json", "--dyno-baseline", "old.json")
+    assert judged.status == 1 and "Measured in turns: ratios of speed" in judged.out, judged.out
+    assert "slower than the baseline allows (10%)" in judged.out
+    blocks = [json.loads(line)["block"] for line in (shell.home / "new.json").read_text().splitlines()[1:]]
+    assert blocks == [0, 1, 2, 3, 4]
+    over = project(text, *words, "--dyno-save", "new.json")
+    assert over.status == 4 and "new.json: it has all 5 turns" in over.out + over.err
+
+
+MARKED = """
+import pytest
+@pytest.mark.dyno(margin="900000%")
+def test_a(dyno_bench): dyno_bench(dict)
+@pytest.mark.dyno(margin="90000%")
+def test_b(dyno_bench): dyno_bench(list)
+def test_c(dyno_bench): dyno_bench(tuple)
+"""
+
+
+def test_a_test_may_have_its_own_margin(project: Any, shell: Shell) -> None:
+    assert project(MARKED.replace("900000%", "90%"), "--dyno-save", "base.json").status == 0
+    scale(shell, "fast.json", 1 / 100)
+    ended = project(MARKED, "--dyno-baseline", "fast.json", "--dyno-margin", "150%")
+    assert ended.status == 1 and "1 failed, 1 passed, 1 error" in ended.out, ended.out
+    assert "test_a: @pytest.mark.dyno: margin 900000%: expected a percentage over 0 and up to 100,000" in ended.out
+    assert "test_c is slower than the baseline allows (150%)" in ended.out
+    assert "The runs were not measured in turns: if the machine drifted" in ended.out
+
+
+HOLDS = """
+held = []
+def test_it(dyno_bench):
+    held.append(bytearray(MIB << 20))
+    dyno_bench(dict)
+"""
+
+
+def test_peak_memory_is_a_metric(project: Any, shell: Shell) -> None:
+    assert project(HOLDS.replace("MIB", "1"), "--dyno-save", "base.json").status == 0
+    words = ("--dyno-baseline", "base.json", "--dyno-metric", "memory", "--dyno-margin", "50%")
+    assert project(HOLDS.replace("MIB", "1"), *words).status == 0
+    more = project(HOLDS.replace("MIB", "400"), *words)
+    assert more.status == 1 and "needs more memory than the baseline allows (50%)" in more.out, more.out
+    assert "MiB memory" in more.out and "Ratios of memory, before to after" in more.out
 
 
 def test_a_baseline_of_an_earlier_version_is_read(project: Any, shell: Shell) -> None:

@@ -85,14 +85,14 @@ def by_cpus(low: int, high: int, cpus: int | None = None) -> Callable[[str], Val
     return parse
 
 
-def percent(text: str) -> float:
-    """Returns a percentage as a share: '5%', '5 %' and '5' are 0.05. Raises ValueError."""
+def percent(text: str, most: int = 100) -> float:
+    """Returns a percentage of up to `most` as a share: '5%', '5 %' and '5' are 0.05. Raises ValueError."""
     try:
         share = float(str(text).removesuffix("%")) / 100
     except ValueError:
         share = 0.0
-    if not 0 < share <= 1:
-        raise ValueError("expected a percentage over 0 and up to 100, such as 5%")
+    if not 0 < share <= most / 100:
+        raise ValueError(f"expected a percentage over 0 and up to {most:,}, such as 5%")
     return share
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,10 +18,12 @@ from dyno.contracts.model import Phase, UsageError
 from dyno.contracts.pace import PATIENCE
 from dyno.contracts.presentation import Column, Layout
 from dyno.contracts.safe_read import text
-from dyno.fields import plain
+from dyno.fields import Sample, plain
 from dyno.host import commit, facts
-from dyno.library.function import PHASE, Measured, cpu_ns, time_ns
+from dyno.library.function import PHASE, Measured, cpu_ns, peak_bytes, time_ns
 from dyno.options import PlanOptions
+from dyno.results import Run
+from dyno.stats.two_runs import block_starts
 
 SUITE, ENGINE, FUNCTION, MACHINE = "calls", "call", "function", "machine"
 EARLIER = 1
@@ -50,14 +52,16 @@ class Measurement:
 
 
 class Test(NamedTuple):
-    """What a baseline has of one test."""
+    """What a baseline has of one test: values by block."""
 
-    time_ns: Sequence[float]
-    cpu_ns: Sequence[float]
+    time_ns: Mapping[int, float]
+    cpu_ns: Mapping[int, float]
+    peak_bytes: Mapping[int, float]
+    """Without blocks in which it was not measured."""
     figures: Mapping[str, Any]
 
-    def values(self, metric: str) -> Sequence[float]:
-        return self.time_ns if metric == "time" else self.cpu_ns
+    def values(self, metric: str) -> Mapping[int, float]:
+        return {"time": self.time_ns, "cpu": self.cpu_ns}.get(metric, self.peak_bytes)
 
 
 class Baseline(NamedTuple):
@@ -65,31 +69,47 @@ class Baseline(NamedTuple):
     tests: Mapping[str, Test]
     origin: Mapping[str, str | None]
     """Values like those of `origin`. A value is None if an older file lacks it."""
+    starts: Mapping[int, datetime]
+    """Start of each block; empty for an older file."""
+    run: Run | None
+    """None for an older file."""
 
 
 def origin() -> dict[str, str | None]:
     return {MACHINE: platform.node(), "python": platform.python_version(), "dyno": __version__}
 
 
-def save(path: Path, measurements: Sequence[Measurement], seconds: float) -> None:
-    """Writes a run file with a cell for each measurement and an attempt for each sample. The file is replaced when
-    the new one is complete. Raises UsageError and OSError."""
+def save(path: Path, measurements: Sequence[Measurement], seconds: float, turns: int, earlier: Run | None) -> None:
+    """Writes a run file with a cell for each measurement and an attempt for each sample. With `turns`, the planned
+    number of sessions, the samples are a block after those of the `earlier` run, if there is one. The file is
+    replaced when the new one is complete. Raises UsageError and OSError."""
     new = path.with_name(f".{path.name}.part")
     new.unlink(missing_ok=True)
+    cells = [] if earlier is None else [str(cell.name) for cell in earlier.cells]
+    cells += [each.name for each in measurements if each.name not in cells]
+    attempts = () if earlier is None else earlier.attempts
+    first = next_turn(attempts)
+    most = max(turns, first + max(len(each.samples) for each in measurements))
     try:
-        results.create(new, _header(measurements, seconds), [_cell(each.name) for each in measurements])
-        for block in range(max(len(each.samples) for each in measurements)):
-            for number, each in enumerate(measurements):
+        results.create(new, _header(measurements, seconds, most), list(map(_cell, cells)))
+        for attempt in attempts:
+            results.append(new, attempt)
+        for block in range(most - first):
+            for each in measurements:
                 if block < len(each.samples):
-                    results.append(new, _attempt(number, block, each))
+                    results.append(new, _attempt(cells.index(each.name), first + block, each.samples[block], each))
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
 
 
-def _header(measurements: Sequence[Measurement], seconds: float) -> dict[str, Any]:
-    most = max(len(each.samples) for each in measurements)
-    options = PlanOptions(samples=most, budget=seconds, duration=seconds, timeout=PATIENCE * seconds)
+def next_turn(attempts: Collection[results.Attempt]) -> int:
+    """Returns the number of the block after those of the attempts."""
+    return max((attempt.block + 1 for attempt in attempts), default=0)
+
+
+def _header(measurements: Sequence[Measurement], seconds: float, samples: int) -> dict[str, Any]:
+    options = PlanOptions(samples=samples, budget=seconds, duration=seconds, timeout=PATIENCE * seconds)
     plan = {name: value for name, value in asdict(options).items() if name not in ("limit", "confirm", "least")}
     phase = Phase(PHASE, "call the function with each argument in turn", PHASE, False, temperature="hot")
     units = {name: figure["unit"] for each in measurements for name, figure in each.figures.items()}
@@ -115,9 +135,9 @@ def _cell(name: str) -> Cell:
     return Cell(SUITE, ENGINE, {FUNCTION: name}, None, {"clients": 1, "rate": "max"}, name=name)
 
 
-def _attempt(cell: int, block: int, measurement: Measurement) -> results.Attempt:
+def _attempt(cell: int, block: int, data: dict[str, Any], measurement: Measurement) -> results.Attempt:
     figures = {name: figure["value"] for name, figure in measurement.figures.items()}
-    sample = replace(results.sample(measurement.samples[block]), facts=figures)
+    sample = replace(results.sample(data), facts=figures)
     return results.Attempt(
         cell=cell,
         block=block,
@@ -150,32 +170,34 @@ def _run(path: Path) -> Baseline:
     run = results.load(path)
     if run.plan["suite"] != SUITE:
         raise ValueError(f"it is a run of the suite {run.plan['suite']}")
-    samples: dict[str, list[Any]] = {}
+    samples: dict[str, dict[int, Sample]] = {}
     for attempt in run.final():
-        good = [each for each in attempt.samples if not each.void and each.elapsed_ns]
-        samples.setdefault(run.cells[attempt.cell].label, []).extend(good)
+        for sample in attempt.samples:
+            if not sample.void and sample.elapsed_ns:
+                samples.setdefault(run.cells[attempt.cell].label, {})[attempt.block] = sample
     machine = next((attempt.facts.get(MACHINE) for attempt in run.attempts), None)
     known = {MACHINE: machine, "python": (run.header["host"].get("python") or {}).get("version")}
-    return Baseline(
-        path,
-        {
-            name: Test(list(map(time_ns, of)), list(map(cpu_ns, of)), of[0].facts)
-            for name, of in samples.items()
-            if of
-        },
-        {
-            **{name: None if value is None else str(value) for name, value in known.items()},
-            "dyno": run.header["dyno"],
-        },
-    )
+    origin = {name: None if value is None else str(value) for name, value in known.items()}
+    tests = {name: _test(of) for name, of in samples.items()}
+    return Baseline(path, tests, {**origin, "dyno": run.header["dyno"]}, block_starts(run), run)
+
+
+def _test(samples: Mapping[int, Sample]) -> Test:
+    times = {block: time_ns(sample) for block, sample in samples.items()}
+    cpu = {block: cpu_ns(sample) for block, sample in samples.items()}
+    peaks = {block: peak for block, sample in samples.items() if (peak := peak_bytes(sample))}
+    return Test(times, cpu, peaks, next(iter(samples.values())).facts)
 
 
 def _earlier(path: Path) -> Baseline:
     data = json.loads(text(path, MOST_BYTES))
     if data["schema"] != EARLIER:
         raise ValueError(f"it is of schema {data['schema']}, and this Dyno reads {EARLIER} and run files")
-    tests = {name: Test(test["time_ns"], test["cpu_ns"], {}) for name, test in data["tests"].items()}
-    for times in (each for test in tests.values() for each in (test.time_ns, test.cpu_ns)):
+    known = data["tests"].items()
+    for times in (test[key] for _, test in known for key in ("time_ns", "cpu_ns")):
         if not isinstance(times, list) or not times or not all(0 < value < math.inf for value in times):
             raise ValueError("expected times above 0")
-    return Baseline(path, tests, {name: data.get(name) for name in origin()})
+    tests = {
+        name: Test(dict(enumerate(test["time_ns"])), dict(enumerate(test["cpu_ns"])), {}, {}) for name, test in known
+    }
+    return Baseline(path, tests, {name: data.get(name) for name in origin()}, {}, None)

@@ -5,7 +5,8 @@ includes its effect.
 """
 
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -16,12 +17,12 @@ from dyno.contracts.model import UsageError, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure
 from dyno.fields import COUNTED, Sample
-from dyno.host.usage import Usage, own, without_pauses
+from dyno.host.usage import Usage, own, peaks_since_reset, reset_peaks, without_pauses
 from dyno.measure.driver import measure
 from dyno.measure.loop import pick
 from dyno.measure.tally import Tally
-from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
-from dyno.stats.two_runs import CHANCE, chance, decide
+from dyno.stats.estimate import Estimate, estimate
+from dyno.stats.two_runs import CHANCE, chance, compare_speeds, decide
 from dyno.stats.verdict import Verdict
 
 PHASE = "call"
@@ -54,7 +55,8 @@ class Measured:
         return estimate(self.cpu_ns)
 
     def values(self, metric: str) -> tuple[float, ...]:
-        return self.time_ns if metric == "time" else self.cpu_ns
+        """Returns the value of each sample that has the metric 'time', 'cpu' or 'memory' (in bytes)."""
+        return tuple(values_of(self.samples, metric).values())
 
 
 def measured(
@@ -84,11 +86,14 @@ def measured(
         raise UsageError(why)
     calls = Calls(function, None if arguments is None else list(arguments), partial(_checked, check), setup, inflight)
     pace, begun, taken = Pace(duration_ns=int(seconds * 1e9)), list[Usage](), list[Sample]()
+    process = (os.getpid(),)
     try:
         # The first sample is not counted, because it warms up.
         for number in range(samples + 1):
+            resettable = reset_peaks(process)
             tally = measure(lambda _: calls.slices(), pace, lambda: begun.append(own()))
             used = without_pauses(own() - begun[-1], tally.paused)
+            tally.peak_bytes = peaks_since_reset(process) if resettable else None
             if calls.not_run is not None:
                 raise UsageError(calls.not_run)
             if tally.void is not None:
@@ -118,6 +123,17 @@ def cpu_ns(sample: Sample) -> float:
     return max((used.get("user_ns") or 0) + (used.get("system_ns") or 0), 1) / max(sample.operations, 1)
 
 
+def values_of(samples: Sequence[Sample], metric: str) -> dict[int, float]:
+    """Returns the values of the metric 'time', 'cpu' (in ns per operation) or 'memory' (in bytes) by the position of
+    the sample, without samples that lack it. Less is better."""
+    of: Callable[[Sample], float | None] = {"time": time_ns, "cpu": cpu_ns}.get(metric, peak_bytes)
+    return {at: value for at, sample in enumerate(samples) if (value := of(sample)) is not None}
+
+
+def peak_bytes(sample: Sample) -> float | None:
+    return sample.client_peak_bytes
+
+
 def _sample(tally: Tally, used: Usage) -> Sample:
     return Sample(
         **{name: getattr(tally, name) for name in COUNTED},
@@ -128,6 +144,7 @@ def _sample(tally: Tally, used: Usage) -> Sample:
         series=tally.series.points(),
         temperature="hot",
         client=asdict(used),
+        client_peak_bytes=tally.peak_bytes,
     )
 
 
@@ -145,15 +162,15 @@ def _checked(
     return len(answers)
 
 
-def judged(now: Sequence[float], before: Sequence[float], margin: float) -> Verdict:
-    """Compares times per operation. Returns a verdict on the ratio of speeds: above 1 is faster.
+def judged(now: Mapping[int, float], before: Mapping[int, float], margin: float, paired: bool = False) -> Verdict:
+    """Compares times per operation, or bytes, by block. Returns a verdict on the ratio of speeds: above 1 is faster.
+    `paired`: compares block by block.
 
     The verdict is 'slower' if the times are longer by more than the margin, with an error probability of at most 1 %.
     """
-    fewest = min(len(now), len(before))
     # A ratio of speeds, as in all comparisons: the inverse of the ratio of times.
-    ratio = estimate(before).median / estimate(now).median
-    center = apart(before, now) if fewest >= FEWEST_TRIALS else None
+    old, new = ({block: 1 / value for block, value in each.items()} for each in (before, now))
+    center, verdict = compare_speeds(old, new, paired)
     threshold = -math.log1p(margin)
     failed = center is not None and chance(center, threshold) <= CHANCE
-    return decide(center, ratio, fewest, threshold, failed, times=True)
+    return decide(center, verdict.ratio or 0.0, verdict.blocks, threshold, failed, times=True)
