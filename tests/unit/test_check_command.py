@@ -124,6 +124,11 @@ def test_a_row_without_a_number_now_is_named_with_the_reason(check: Any) -> None
     assert "lmdb (process), read: only before; after: not in the run" in check("without", "base").out.splitlines()
 
 
+def test_the_margin_is_printed_as_a_ratio(check: Any) -> None:
+    begin = "The margin of 5 % is a ratio of 0.95: a row passes if its interval begins above it"
+    assert any(line.startswith(begin) for line in check("noisy", "base").out.splitlines())
+
+
 def test_a_new_row_is_named_and_not_judged(check: Any) -> None:
     ended = check("more", "base")
     assert "memory (process), read: only after" in ended.out.splitlines()

@@ -187,9 +187,10 @@ def check(
     passed = "slower" not in states and not pairs.lost and not (strict and "unclear" in states)
     summary = comparison.summary(states, len(pairs.lost), margin, strict, by)
     how = wording.how(pairs.paired, comparison.GATE_LEVEL, by)
+    at_margin = comparison.at_margin(judged, margin)
     result = Check(
         lambda: [comparison.changed(pairs), *comparison.gated(judged, varying(after))],
-        lambda: [*comparison.gone([pairs]), *comparison.conditions(after), how, summary],
+        lambda: [*comparison.gone([pairs]), *comparison.conditions(after), how, *at_margin, summary],
         lambda: {**comparison.between_data(pairs, margin, judged), "passed": passed},
         lambda data: _changes(data, [pairs]),
     )

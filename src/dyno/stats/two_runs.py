@@ -310,6 +310,8 @@ class GateResult:
     verdict: Verdict
     """The same decision with the gate's interval. For the states 'slower' and 'unclear', its kind is the state. For
     'fine', its kind is 'faster' if that is shown, else 'alike', with the largest possible slowdown as its bound."""
+    least: float
+    """The ratio at the margin: the lowest that passes."""
 
 
 def gate(of: Between, margin: float) -> list[GateResult]:
@@ -328,7 +330,8 @@ def gate(of: Between, margin: float) -> list[GateResult]:
         ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
         threshold, times = _threshold(change, margin), change.metric.inverse
         verdict = decide(change.center, ratio, blocks, threshold, at in failed, len(of.changes), times)
-        results.append(GateResult(change, verdict.kind if verdict.kind in ("slower", "unclear") else "fine", verdict))
+        state = verdict.kind if verdict.kind in ("slower", "unclear") else "fine"
+        results.append(GateResult(change, state, verdict, math.exp(threshold)))
     return results
 
 

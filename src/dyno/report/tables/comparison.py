@@ -224,6 +224,17 @@ def equal(margin: float) -> str:
     return f"Rows are called equal if a difference over {margin * 100:g} % can be ruled out."
 
 
+def at_margin(of: Sequence[GateResult], margin: float) -> list[str]:
+    """Returns a sentence on the ratio that decides whether a row of a gate passes; none without a row."""
+    ratios = dict.fromkeys(f"{result.least:.2f}" for result in of)
+    if not ratios:
+        return []
+    return [
+        f"The margin of {margin * 100:g} % is a ratio of {' or '.join(ratios)}: a row passes if its interval begins"
+        " above it, fails if it is shown to be below, and is unclear if neither."
+    ]
+
+
 def gone(of: Sequence[Between]) -> list[str]:
     """Returns a line for each row that has a number in only one of two runs, or is not compared, and for code that
     both runs share."""

@@ -1,6 +1,7 @@
 """Tables of machines: their ratios to each other, with a sentence on which to buy, and ratios of engines within each
 machine. Machines are named by what differs between the names of their run files."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,6 +15,7 @@ from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.costs import Prices, hour_price
 from dyno.stats.machine_choice import Choice, Decision, LeftOut, Line, Machine, Work, choose, decide, machines
 from dyno.stats.metric import CAPACITY, THROUGHPUT
+from dyno.stats.summary import grouped
 from dyno.stats.verdict import MARGIN, MOST_MORE, Verdict
 
 WORDS = ("suite", "conditions", "rows", "verdict", "for the price")
@@ -200,7 +202,7 @@ def _engines(title: str, of_machine: Mapping[str, tuple[Table, list[Comparison]]
         [
             engine,
             *(" ".join(wording.ratio(of[name].verdict)) if name in of else units.UNKNOWN for name in of_machine),
-            _agreement([wording.verdict(each.verdict, each.metric) for each in of.values()]),
+            _agreement(of),
         ]
         for engine, of in engines.items()
     ]
@@ -208,7 +210,28 @@ def _engines(title: str, of_machine: Mapping[str, tuple[Table, list[Comparison]]
     return Section(title, remark, ["engine", *of_machine, "verdict"], rows, left=["engine", "verdict"])
 
 
-def _agreement(verdicts: Sequence[str]) -> str:
-    """Returns the verdict of all machines, or all their different verdicts."""
-    different = list(dict.fromkeys(verdicts))
-    return different[0] if len(different) == 1 else f"machines differ: {', '.join(different)}"
+def _agreement(of: Mapping[str, Comparison]) -> str:
+    """Returns the verdict of all machines in words, the weakest of them; or the verdicts by machine, if their kinds
+    differ. Machines that can't tell contradict no other."""
+    by_kind = grouped((each.verdict.kind, name) for name, each in of.items())
+    texts = {kind: _weakest([of[name] for name in names]) for kind, names in by_kind.items()}
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    parts = [f"{text} on {display.listed(by_kind[kind])}" for kind, text in texts.items()]
+    contradiction = len(texts.keys() - {"unclear"}) > 1
+    return f"{'machines differ: ' * contradiction}{'; '.join(parts)}"
+
+
+def _weakest(of: Sequence[Comparison]) -> str:
+    """Formats the verdict that claims least, of several of one kind: the smallest difference, or the largest that
+    isn't ruled out."""
+
+    def claim(each: Comparison) -> float:
+        verdict = each.verdict
+        if verdict.kind == "unclear":
+            return -math.inf if verdict.more is None else -verdict.more
+        bound = verdict.bound or 0.0
+        return -bound if verdict.kind == "alike" else bound
+
+    least = min(of, key=claim)
+    return wording.verdict(least.verdict, least.metric)
