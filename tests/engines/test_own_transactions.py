@@ -22,7 +22,7 @@ from shell import DISK, Ended, Shell, wait_for
 from test_encryption import free_port
 
 from dyno import registry
-from dyno.contracts.model import Refused, Tier
+from dyno.contracts.model import Refused, Tier, Unavailable
 from dyno.engines import sysbench
 from dyno.engines.clickhouse import Click
 from dyno.engines.mysql import client as mysqlclient
@@ -274,6 +274,15 @@ def test_an_address_without_a_database_is_refused(own: Own, shell: Shell) -> Non
     (attempt,) = shell.attempts()
     assert attempt["outcome"] == "refused"
     assert own.left() == []
+
+
+def test_failed_tool_is_tried_again_with_its_cause() -> None:
+    line = "pgbench: error: client {} script 0 aborted in command 7 query 0: FATAL:  terminating connection due to"
+    cause = [f"{line.format(client)} administrator command" for client in range(2)]
+    printed = "\n".join(["scaling factor: 1", *cause, *cause])
+    with pytest.raises(Unavailable) as failed:
+        sysbench.outside(["sh", "-c", f"printf %s {shlex.quote(printed)} >&2; exit 2"])
+    assert str(failed.value) == f"sh ended with status 2: {'; '.join(' '.join(each.split()) for each in cause)}"
 
 
 @pytest.mark.parametrize("password", ["with blank", "a#b,c", "it's", 'a"b', "a=b;d\\", 'it\'s"both"', "é"])

@@ -121,6 +121,12 @@ FAULTS = (
     ),
     # Openers: a refusal is final; an error is retried.
     expected("refuser", "refused", rand_key="refused in conformance: this engine does not feel like it"),
+    expected(
+        "refuser:for_ever=no",
+        "error",
+        "error",
+        rand_key="error in conformance: can't connect to its server: Connection closed by server",
+    ),
     expected("opener-error", "error", "error", rand_key="error in conformance: RuntimeError: no license found"),
     # Errors are counted; the phase is valid if at most 1 % of its operations failed.
     expected("raiser", "ok", rand_key=VALID),

@@ -23,6 +23,11 @@ class Refused(Exception):
     """An engine can't provide what was requested: a tier, an option, a number of clients."""
 
 
+class Unavailable(Refused):
+    """An outside tool failed, or a server can't be reached. Another attempt may succeed, so the trial ends as an
+    error and is repeated. The message has the whole cause."""
+
+
 class Absent(Exception):
     """A phase makes no sense for the requested engine, such as a cold phase without files."""
 

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.contracts.model import Refused, UsageError
+from dyno.contracts.model import Refused, Unavailable, UsageError
 from dyno.machines import tasks
 
 ENCRYPTED, PLAIN = "tls", "tcp"
@@ -86,7 +86,7 @@ class Scheduler:
             self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except Exception as error:
             why = " ".join(str(error).split()) or type(error).__name__
-            raise Refused(f"can't reach the scheduler {address}: {why}") from None
+            raise Unavailable(f"can't reach the scheduler {address}: {why}") from None
         self._over = threading.Event()
         self._heard = monotonic()
         self._beats: dict[str, tuple[Any, float]] = {}

@@ -20,7 +20,7 @@ from dyno import registry
 from dyno.contracts import declarations
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.declarations import InvalidValue, exception_text
-from dyno.contracts.model import Absent, Refused, Tier, Wrong
+from dyno.contracts.model import Absent, Refused, Tier, Unavailable, Wrong
 from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, Pace
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.suite import Job, Suite, Workload
@@ -71,11 +71,16 @@ def _execute(descriptor: int) -> None:
         why: str | None
         resources: dict[str, Any] | None = None
         error: Exception | None = None
+        unavailable = False
         try:
             resources = _remove_stores(job, reporter) if job.get("remove") else _trial(job, reporter, spent)
             outcome, why = "ok", None
-        except (Wrong, Refused) as refusal:
-            outcome, why = "wrong" if isinstance(refusal, Wrong) else "refused", exception_text(refusal)
+        except Wrong as wrong:
+            outcome, why = "wrong", exception_text(wrong)
+        except Unavailable as failed:
+            outcome, why, unavailable = "error", exception_text(failed), True
+        except Refused as refusal:
+            outcome, why = "refused", exception_text(refusal)
         except MemoryError as full:
             outcome, why = "out-of-memory", f"MemoryError: {exception_text(full)}".rstrip(": ")
         except MachineLost as lost:
@@ -87,7 +92,8 @@ def _execute(descriptor: int) -> None:
             outcome, why = "error", f"{type(error).__name__}: {exception_text(error)}"
         spent.lap("close")
         resources = resources or _resources()
-        reporter.report("end", outcome=outcome, why=why, resources=resources, spent_ns=spent.parts_ns)
+        ending = {"outcome": outcome, "why": why, "unavailable": unavailable}
+        reporter.report("end", **ending, resources=resources, spent_ns=spent.parts_ns)
         if error is not None:
             # Printed to the trial's output, which is stored if the trial failed.
             traceback.print_exception(error)

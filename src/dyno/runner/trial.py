@@ -169,7 +169,8 @@ def run_trial(
     finally:
         try:
             if job:
-                refused, executable = report.outcome == "refused", plan.interpreter(cell)
+                refused = report.outcome == "refused" or report.unavailable
+                executable = plan.interpreter(cell)
                 left = _remove_stores(job, refused, executable, context.pools, plan.secrets)
             for line in left:
                 context.warn(line)

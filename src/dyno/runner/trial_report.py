@@ -40,6 +40,8 @@ class TrialReport:
     samples: list[Sample] = field(default_factory=list)
     outcome: str | None = None
     why: str | None = None
+    unavailable: bool = False
+    """Whether an outside tool failed, or the server could not be reached."""
     resources: dict[str, Any] = field(default_factory=dict)
     spent_ns: dict[str, int] = field(default_factory=dict)
     loop: dict[str, Any] | None = None
@@ -102,6 +104,7 @@ class TrialReport:
         elif kind == "end":
             self.outcome, self.why = event["outcome"], self.clean(event["why"], LINES)
             self.resources, self.spent_ns = event["resources"], event["spent_ns"]
+            self.unavailable = bool(event.get("unavailable"))
 
     def _checked(self, data: dict[str, Any], message: WorkerMessage) -> Sample:
         """Parses a sample. The sample is void if its figures are impossible."""

@@ -16,7 +16,7 @@ from pwd import getpwnam, struct_passwd
 from typing import Any, Generic, TypeVar
 
 from dyno.contracts.engine import Nodes, Server
-from dyno.contracts.model import Caveat, Refused
+from dyno.contracts.model import Caveat, Refused, Unavailable
 from dyno.host.process import die_with_parent
 
 READY_SECONDS, STOP_SECONDS = 60.0, 60.0
@@ -93,9 +93,12 @@ class Process:
         deadline = time.monotonic() + self._timeout
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                how = "ended" if self._process.poll() is not None else f"did not answer in {self._timeout:g} s"
+                ended = self._process.poll() is not None
                 self.kill()
-                raise Refused(f"{self.program} {how}: {self._last_message()}")
+                if ended:
+                    raise Refused(f"{self.program} ended: {self._last_message()}")
+                late = f"did not answer in {self._timeout:g} s"
+                raise Unavailable(f"{self.program} {late}: {self._last_message()}")
             time.sleep(POLL_SECONDS)
 
     def stop(self, by: signal.Signals | None = None) -> None:

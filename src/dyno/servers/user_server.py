@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.contracts.model import STAND_IN_PREFIX, Absent, Caveat, Refused, Value
+from dyno.contracts.model import STAND_IN_PREFIX, Absent, Caveat, Unavailable, Value
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting
 
@@ -54,10 +54,10 @@ def lacking(what: str, install: str) -> str:
     return f"needs {what}: {install}, or name your own with {URL}="
 
 
-def unreachable(server: Any, why: object) -> Refused:
+def unreachable(server: Any, why: object) -> Unavailable:
     """Returns the exception for a failed connection to a server, which may be Dyno's or the user's."""
     where = "its server" if server.own else mask_password(server.url)
-    return Refused(f"can't connect to {where}: {' '.join(str(why).split())}")
+    return Unavailable(f"can't connect to {where}: {' '.join(str(why).split())}")
 
 
 def caveats(tls: bool | None, declared: Caveat = DECLARED) -> Iterator[Caveat]:

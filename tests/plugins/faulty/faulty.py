@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from dyno.contracts.engine import EngineSpec, PortSpec
-from dyno.contracts.model import Refused, Tier, Value
+from dyno.contracts.model import Refused, Tier, Unavailable, Value
 from dyno.contracts.ordered_kv import KVReader, Pending
 from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.engines import lmdb, memory
@@ -252,7 +252,9 @@ class Hoarding(Keys):
 
 class Refusing(Store):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
-        raise Refused("this engine does not feel like it")
+        if options["for_ever"]:
+            raise Refused("this engine does not feel like it")
+        raise Unavailable("can't connect to its server: Connection closed by server")
 
 
 class Unopenable(Store):
@@ -353,7 +355,12 @@ LEAKER = declare("leaker", "takes memory for ever", Leaking, after=100, options=
 PRINTER = declare("printer", "prints what nobody wants to read", Printing, every=20)
 RAISER = declare("raiser", "some gets raise", Raising, every=100)
 SCRIBBLER = declare("scribbler", "writes to descriptors that are not its own", Scribbling, every=500)
-REFUSER = declare("refuser", "refuses to be opened", opener=Refusing)
+REFUSER = declare(
+    "refuser",
+    "refuses to be opened",
+    opener=Refusing,
+    options=(Setting("for_ever", boolean, True, "whether another attempt is refused too"),),
+)
 OPENER_ERROR = declare("opener-error", "fails to be opened", opener=Unopenable)
 FORKER = declare(
     "forker", "leaves a process behind", opener=Forking, options=(one_of("how", "spawn", "fork", "detach"),)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import PortSpec, Server
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice, integer
@@ -172,7 +172,7 @@ class Session:
             with suppress(Exception):
                 self.close()
             reason = next(iter(getattr(error, "errors", {}).values()), error)
-            raise Refused(f"can't connect to its server: {' '.join(str(reason).split())}") from None
+            raise Unavailable(f"can't connect to its server: {' '.join(str(reason).split())}") from None
 
     def close(self) -> None:
         self.cluster.shutdown()

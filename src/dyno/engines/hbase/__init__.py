@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Any
 
 from dyno.contracts.engine import PortSpec, Server
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice, integer
@@ -171,7 +171,7 @@ def connected(address: Address, timeout_ms: int = TIMEOUT_MS) -> Any:
         connection = happybase.Connection(address.host, address.port, timeout=timeout_ms)
         connection.tables()
     except (OSError, TException) as error:
-        raise Refused(f"can't connect to its server: {' '.join(str(error).split())}") from None
+        raise Unavailable(f"can't connect to its server: {' '.join(str(error).split())}") from None
     return connection
 
 

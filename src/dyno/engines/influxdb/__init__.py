@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Maintenance, PortSpec, Server
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Caveat, Tier, Unavailable, Value
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
 from dyno.host import filesystem
@@ -84,7 +84,7 @@ class InfluxDB(Process):
             response = client.getresponse()
             text = response.read().decode(errors="replace")
         if response.status != 200 or "error" in text:
-            raise Refused(f"influxd made no user: {text.strip()}")
+            raise Unavailable(f"influxd made no user: {text.strip()}")
 
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

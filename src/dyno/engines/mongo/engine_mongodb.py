@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dyno.contracts.engine import PortSpec, Server
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentRecords, DocumentStore, connect
 from dyno.host import filesystem
@@ -66,7 +66,9 @@ class MongoDB(Process):
                 # Until the server has elected itself primary, it refuses writes.
                 while not client.admin.command("hello").get("isWritablePrimary"):
                     if time.monotonic() > deadline:
-                        raise Refused(f"mongod did not become the primary of its replica set in {READY_SECONDS:g} s")
+                        raise Unavailable(
+                            f"mongod did not become the primary of its replica set in {READY_SECONDS:g} s"
+                        )
                     time.sleep(0.01)
         except BaseException:
             self.kill()

@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
-from dyno.contracts.model import Refused
+from dyno.contracts.model import Refused, Unavailable
 from dyno.contracts.safe_read import toml
 from dyno.engines.mysql.server_mariadb import MARIADB, SETTINGS, MariaDB
 from dyno.servers import loopback, user_server
@@ -99,7 +99,7 @@ class Member(MariaDB):
         words = ["cp", "-a", str(first.data), str(self.data)]
         process = subprocess.run(words, capture_output=True, text=True, **as_user(self.user))
         if process.returncode != 0:
-            raise Refused(f"can't copy the data directory of a node: {process.stderr.strip()}")
+            raise Unavailable(f"can't copy the data directory of a node: {process.stderr.strip()}")
         self._write_group()
 
     def _write_group(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.copyable import Copyable
-from dyno.contracts.model import Refused
+from dyno.contracts.model import Refused, Unavailable
 from dyno.contracts.safe_read import toml
 from dyno.servers import listen
 from dyno.servers.listen import Listener
@@ -172,7 +172,7 @@ class MariaDB(Process, Copyable):
             shutil.rmtree(self.data, ignore_errors=True)
             lines = (process.stdout + process.stderr).decode(errors="replace").splitlines()
             errors = [line for line in lines if "ERROR" in line] or lines or ["it said nothing"]
-            raise Refused(f"{self.program} could not make its data directory: {errors[0].strip()}")
+            raise Unavailable(f"{self.program} could not make its data directory: {errors[0].strip()}")
 
     def _answers(self) -> bool:
         # A server that is ready greets a client. While it starts, it accepts no connection or does not greet.

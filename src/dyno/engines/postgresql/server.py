@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.copyable import Copyable
-from dyno.contracts.model import Refused
+from dyno.contracts.model import Refused, Unavailable
 from dyno.contracts.safe_read import toml
 from dyno.servers import program_option
 from dyno.servers.listen import Listener, write_certificate
@@ -146,7 +146,7 @@ class PostgreSQL(Process, Copyable):
         process = subprocess.run(command, cwd=self.home, capture_output=True, text=True, **as_user(self.user))
         if process.returncode != 0:
             lines = (process.stderr or process.stdout).strip().splitlines()
-            raise Refused(f"{name} failed: {lines[-1] if lines else 'it said nothing'}")
+            raise Unavailable(f"{name} failed: {lines[-1] if lines else 'it said nothing'}")
 
     def _answers(self) -> bool:
         # The last line of the file is the server's state. pg_isready would take 20 ms.

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.copyable import Copyable
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
@@ -274,12 +274,14 @@ def _prefix(home: Path, server: Any) -> bytes:
 def _refused() -> Iterator[None]:
     """Turns errors of the server into Refused, except NoPermissionError."""
     from redis import RedisError
-    from redis.exceptions import NoPermissionError
+    from redis.exceptions import ConnectionError, NoPermissionError, TimeoutError
 
     try:
         yield
     except NoPermissionError:
         raise
+    except (ConnectionError, TimeoutError) as error:
+        raise Unavailable(f"lost the connection to the server: {error}") from None
     except RedisError as error:
         raise Refused(f"the server refused: {error}") from None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.model import Refused, Tier, Value
+from dyno.contracts.model import Refused, Tier, Unavailable, Value
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
@@ -155,7 +155,7 @@ class Store(Engine):
         except ResponseParserError:
             raise self._not_s3(NO_S3_BODY) from None
         except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
-            raise Refused(f"can't connect to {mask_password(self.at.endpoint)}: {type(error).__name__}") from None
+            raise Unavailable(f"can't connect to {mask_password(self.at.endpoint)}: {type(error).__name__}") from None
 
     def _check_region(self, response: tuple[Any, Mapping[str, Any]] | None, **_: Any) -> None:
         """Handler of botocore's event `needs-retry`. Raises Refused if the bucket is in another region. The second

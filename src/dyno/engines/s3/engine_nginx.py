@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3 import http_requests
 from dyno.servers import loopback, program_option
@@ -99,7 +99,7 @@ class Nginx(Process):
             text=True,
         )
         if openssl.returncode:
-            raise Refused(f"openssl could not create a certificate: {openssl.stderr.strip()[-200:]}")
+            raise Unavailable(f"openssl could not create a certificate: {openssl.stderr.strip()[-200:]}")
         if self.user is not None:
             shutil.chown(key, self.user.pw_uid, self.user.pw_gid)
         key.chmod(0o600)

@@ -17,9 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
-from dyno.contracts.model import Absent, Fact, Refused, Tier, Value
+from dyno.contracts.model import Absent, Fact, Refused, Tier, Unavailable, Value
+from dyno.contracts.passwords import mask_argument
 from dyno.contracts.rank import rank
-from dyno.contracts.settings import format_value
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.suite import Report
 from dyno.contracts.value_types import MOST
 from dyno.host.process import die_with_parent
@@ -71,11 +72,20 @@ def config_line(option: str, value: str) -> str:
     return line
 
 
+MOST_CAUSE = 1_000
+"""Maximum number of characters of a tool's messages."""
+
+
+def _cause(text: str) -> str:
+    """Returns a tool's messages on one line, with passwords masked."""
+    return sanitize(mask_argument(" ".join(text.split())), MOST_CAUSE, "")
+
+
 def outside(
     command: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Sequence[int] = ()
 ) -> str:
-    """Runs an external tool that is killed together with this process; returns its output. Raises Refused, with the
-    tool's error message, if it fails or is missing."""
+    """Runs an external tool that is killed together with this process; returns its output. Raises Refused if it can't
+    be started, and Unavailable, with the tool's error messages, if it fails."""
     try:
         process = subprocess.run(
             command,
@@ -92,17 +102,19 @@ def outside(
     if process.returncode != 0:
         lines = [line.strip() for line in (process.stderr + "\n" + process.stdout).splitlines() if line.strip()]
         errors = [line for line in lines if re.search(r"\b(fatal|error|failed)\b", line, re.IGNORECASE)]
-        why = format_value((errors or lines or ["no output"])[0])
-        raise Refused(f"{command[0]} ended with status {process.returncode}: {why}")
+        # Clients that fail together print the same lines.
+        why = _cause("; ".join(dict.fromkeys(errors or lines[:1] or ["no output"])))
+        raise Unavailable(f"{command[0]} ended with status {process.returncode}: {why}")
     return process.stdout
 
 
 def report(tool: str, output: str) -> Report:
     """Parses sysbench's output to a report in which every event is an operation and an item. Latencies have 1,024
-    steps from 1 µs to 100 s, each 1.8 % above the one before. Raises Refused if the output contains no report."""
+    steps from 1 µs to 100 s, each 1.8 % above the one before. Raises Unavailable if the output contains no
+    report."""
     events, seconds = number(output, "total number of events:"), number(output, "total time:")
     if events is None or seconds is None:
-        raise Refused(f"no events and no time in sysbench's report: {format_value(output[-200:].strip())}")
+        raise Unavailable(f"no events and no time in sysbench's report: {_cause(output[-MOST_CAUSE:].strip())}")
     fairness = re.search(r"events \(avg/stddev\):\s*([\d.]+)/([\d.]+)", output)
     facts: dict[str, Fact] = {
         f"latency_{name}_ns": _ns(output, f"{label}:")
@@ -234,7 +246,7 @@ def _points(output: str, interval: int) -> Sequence[Mapping[str, int | None]]:
 def _counted(output: str, label: str) -> int:
     value = number(output, label)
     if value is None:
-        raise Refused(f"no {label!r} in sysbench's report: {format_value(output[-200:].strip())}")
+        raise Unavailable(f"no {label!r} in sysbench's report: {_cause(output[-MOST_CAUSE:].strip())}")
     return int(value)
 
 
@@ -265,7 +277,7 @@ def run_pgbench(
     transactions, rate = number(output, "number of transactions actually processed:"), number(output, "tps =")
     failed = number(output, "number of failed transactions:")
     if transactions is None or rate is None or not rate:
-        raise Refused(f"no transactions in pgbench's report: {format_value(output[-200:].strip())}")
+        raise Unavailable(f"no transactions in pgbench's report: {_cause(output[-MOST_CAUSE:].strip())}")
     if sampling:
         # Scaled, so that there are as many latencies as transactions.
         counts = accumulate(times for _, times in latencies)

@@ -13,7 +13,7 @@ from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same, shorten
-from dyno.contracts.model import Fact, Phase, Refused, Tier, Wrong
+from dyno.contracts.model import Fact, Phase, Refused, Tier, Unavailable, Wrong
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.quantities import whole
 from dyno.contracts.suite import Opened, Operations, Work, by_name, check_each
@@ -205,7 +205,7 @@ class HttpWorkload(OnStore):
             deadline = monotonic() + PATIENCE_NS / 1e9
             while not count.value:
                 if not process.is_alive() or monotonic() > deadline:
-                    raise Refused("the second load got no response")
+                    raise Unavailable("the second load got no response")
                 sleep(0.01)
             before = count.value
             yield

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dyno.contracts.model import Absent, Fact, Refused, Wrong
+from dyno.contracts.model import Absent, Fact, Refused, Unavailable, Wrong
 from dyno.contracts.rank import rank
 from dyno.contracts.suite import Report
 from dyno.host import installation
@@ -158,7 +158,7 @@ class LiveRun:
             deadline = time_ns() + CONNECT_S * SECOND
             while (connected := len(received.seen)) < self._variables:
                 if time_ns() > deadline:
-                    raise Refused(f"of {self._variables:,} variables {connected:,} were connected")
+                    raise Unavailable(f"of {self._variables:,} variables {connected:,} were connected")
                 sleep(0.05)
             self._before = {row[0]: row[2] for row in received.take()}
             begin, used = time_ns(), process_time_ns()
