@@ -42,6 +42,12 @@ def test_without_same_the_output_does_not_matter_and_failures_can_be_accepted(sh
     assert "killed by signal 9" in timed(shell, "sh -c 'kill -9 $$'", "-r", 1, status=3)["sh -c 'kill -9 $$'"]["why"]
 
 
+def test_program_that_kills_its_parent_is_named(shell: Shell) -> None:
+    command = "sh -c 'kill -9 $PPID'"
+    why = timed(shell, command, "-r", 1, status=3)[command]["why"]
+    assert f"was killed by signal 9, perhaps by the program itself: {command}" in why
+
+
 def test_times_are_those_of_the_commands(shell: Shell) -> None:
     busy = f"{PYTHON} -S -c 'for i in range(4_000_000): pass'"
     ended = shell.dyno("time", "sleep {s}", "-p", "s=0.05,0.1", "-r", 3, "-o", shell.file)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.settings import Setting
 from dyno.host.process import die_with_parent, users_environment
 from dyno.suites.commands.port import Conditions, Ended, Run
@@ -124,6 +124,9 @@ class Command:
             preexec_fn=lambda: die_with_parent(parent),
             check=False,
         )
+        if ended.returncode < 0:
+            how = f"{status(ended.returncode)}, perhaps by the program itself"
+            raise Unavailable(f"the process that started the program was {how}: {self._options['run']}")
         if ended.returncode:
             raise Refused(f"the program could not be started: {self._options['run']}")
         runs, differing, failed = marshal.loads(ended.stdout)
