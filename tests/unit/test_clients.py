@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from clockwork import both_loops, the_loop
 
-from dyno.contracts.model import Phase, Wrong
+from dyno.contracts.model import Phase, Unavailable, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Operations
 from dyno.host.usage import NOTHING, without_pauses
@@ -184,8 +184,21 @@ class LastCantStart(Made):
 
 @both
 def test_a_client_that_cant_start_is_the_reason_that_is_told(how: str) -> None:
-    with pytest.raises(ClientDied, match="no more readers"):
+    with pytest.raises(ClientDied, match="^client 2: ConnectionRefusedError: no more readers$"):
         run(LastCantStart(), 3, how)
+
+
+@both
+def test_refusal_of_a_client_stays_a_refusal(how: str) -> None:
+    class LastRefused(LastCantStart):
+        def work(self, phase: Phase, port: Any, client: int, *others: int) -> Iterator[Operations | Bulk]:
+            try:
+                return super().work(phase, port, client, *others)
+            except ConnectionRefusedError:
+                raise Unavailable("can't connect to its server") from None
+
+    with pytest.raises(Unavailable, match="^client 2: can't connect to its server$"):
+        run(LastRefused(), 3, how)
 
 
 @pytest.mark.claim("Garbage collection is off while the clock runs")

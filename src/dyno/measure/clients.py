@@ -11,7 +11,7 @@ from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
-from dyno.contracts.model import Phase
+from dyno.contracts.model import Phase, Refused, Unavailable
 from dyno.contracts.pace import LIBRARY_LOAD, NATIVE_LOAD, Pace
 from dyno.contracts.suite import Work, Workload
 from dyno.host.process import allow_open_files, die_with_parent
@@ -338,8 +338,13 @@ def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, pare
     except BaseException as error:
         barrier.abort()
         task.abort()
-        known = isinstance(error, (MemoryError, threading.BrokenBarrierError))
-        result = error if known else ClientDied(f"{type(error).__name__}: {error}")
+        if isinstance(error, Refused):
+            # The exception's own type may not be known to the parent.
+            result = (Unavailable if isinstance(error, Unavailable) else Refused)(str(error))
+        elif isinstance(error, (MemoryError, threading.BrokenBarrierError)):
+            result = error
+        else:
+            result = ClientDied(f"{type(error).__name__}: {error}")
     sender.send((result, own_peak_resident_bytes()))
 
 
@@ -384,7 +389,13 @@ def _tallies(results: Results) -> list[Tally]:
     for client, result in broken_last:
         if isinstance(result, MemoryError):
             raise result
+        if isinstance(result, Refused):
+            kind = Unavailable if isinstance(result, Unavailable) else Refused
+            raise kind(f"client {client}: {result}")
+        if result is None:
+            raise ClientDied(f"client {client} ended without a result")
         if not isinstance(result, Tally):
-            why = "ended without a result" if result is None else f"{type(result).__name__}: {result}"
-            raise ClientDied(f"client {client} {why}")
+            # The error of another process has its name in the text.
+            name = "" if isinstance(result, ClientDied) else f"{type(result).__name__}: "
+            raise ClientDied(f"client {client}: {name}{result}")
     return [result for result in results if isinstance(result, Tally)]

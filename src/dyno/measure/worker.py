@@ -29,7 +29,7 @@ from dyno.fields import plain
 from dyno.host.process import die_with_parent
 from dyno.host.usage import of_tree, own, own_peak_resident_bytes, peak_resident_bytes
 from dyno.machines.scheduler import MachineLost
-from dyno.measure.clients import ENDED_CLIENTS, run_phase
+from dyno.measure.clients import ENDED_CLIENTS, ClientDied, run_phase
 from dyno.measure.loop import about, clocks, pick
 from dyno.measure.phase import Stopwatch, sampled, serving
 from dyno.measure.remote_load import RemoteLoad
@@ -83,10 +83,11 @@ def _execute(descriptor: int) -> None:
             outcome, why = "refused", exception_text(refusal)
         except MemoryError as full:
             outcome, why = "out-of-memory", f"MemoryError: {exception_text(full)}".rstrip(": ")
-        except MachineLost as lost:
-            outcome, why = "error", exception_text(lost)
-        except InvalidValue as invalid:
-            outcome, why = "error", exception_text(invalid)
+        except (MachineLost, InvalidValue) as named:
+            outcome, why = "error", exception_text(named)
+        except ClientDied as died:
+            error = died
+            outcome, why = "error", exception_text(died)
         except Exception as raised:
             error = raised
             outcome, why = "error", f"{type(error).__name__}: {exception_text(error)}"
