@@ -152,6 +152,12 @@ class Sample(Counted):
     server, for the work of an outside tool, and in a file that lacks it."""
     load_processes: Positive | None = measured(None, shown=(SAMPLES,))
     """Processes that loaded the server; null where `load` is."""
+    least_served: Count | None = measured(None)
+    """Operations that no client of the least served tenth exceeded; null for one client, for the work of an outside
+    tool, and in a file that lacks it. Clients without any work don't count."""
+    fair_share: Count | None = measured(None)
+    """Operations of a client, had all been served alike: the larger of mean and median; null where `least_served`
+    is."""
     pause_cpu_ns: Count | None = measured(None, summary=MEDIAN, shown=EVERYWHERE)
     """CPU time that the engine and its server used while Dyno had stopped the clock, which is in no figure."""
     histogram: Histogram | None = measured(

@@ -121,6 +121,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "unpaced": lambda: a_run(*sound(bulk=True), rate=RATE),
     "late": lambda: a_run(*sound(**opened(late=recorded(900_000))), rate=RATE),
     "idle": lambda: a_run(*worst(load="native", load_processes=1, **two_clients(960)), clients=2),
+    "unfair": lambda: a_run(*worst(least_served=9, fair_share=100, ended_by="duration"), clients=2),
     "library": lambda: natively(a_run(*sound(load="library", load_processes=1))),
     "wake-ups": lambda: a_run(*worst(**waited(10_000, 10_000)), host=WAKING),
     "unsettled": lambda: a_run(*worst(settled=False)),

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from madeup import SECOND, a_cell, changed, codes, declared, of_rates, read_row, said, written
+from madeup import (
+    SECOND,
+    a_cell,
+    a_run,
+    a_sample,
+    an_attempt,
+    changed,
+    codes,
+    declared,
+    of_rates,
+    read_row,
+    said,
+    written,
+)
 
 import dyno
 from dyno.contracts.cell import Cell
 from dyno.fields import Sample
+from dyno.measure.tally import Tally
 from dyno.published.claims import Claim, Finding
 from dyno.report.site import data
 from dyno.report.tables import wording
@@ -28,6 +43,33 @@ from dyno.stats.two_runs import between
 CLAIM = pytest.mark.claim("A row whose limit was the load generator is not compared, and the answer names the remedy")
 HOST = {"cpu": {"available_cores": 2}}
 SLOW, FAST = [1_000.0, 1_001.0, 1_002.0], [2_000.0, 2_001.0, 2_002.0]
+
+
+def spread(counts: Sequence[int], ended_by: str = "duration") -> set[str]:
+    """The doubts about a trial whose clients did so many operations each."""
+    tally = Tally()
+    tally.by_client = list(counts)
+    shares = {"least_served": tally.least_served, "fair_share": tally.fair_share}
+    trials = [an_attempt(block, a_sample(ended_by=ended_by, **shares)) for block in range(3)]
+    return codes(a_run(*trials, clients=len(counts))) - {"cores"}
+
+
+@pytest.mark.claim("A server that hardly serves a tenth of the clients is doubted")
+@pytest.mark.parametrize(
+    "counts", [[0] * 56 + [400] * 8, [0] * 7 + [100] * 57, [1] + [20] * 7, [9, 181]], ids=["56", "7", "1 of 8", "2"]
+)
+def test_starved_clients_are_a_doubt(counts: list[int]) -> None:
+    assert spread(counts) == {"unfair"}
+    assert spread(counts, ended_by="count") == set(), "each did all of its own"
+
+
+def test_chance_starves_no_client() -> None:
+    """Each client's operations take exponential times, so that their numbers are Poisson's. None are starved."""
+    draws = np.random.default_rng(1)
+    for clients in (2, 8, 64):
+        for counts in draws.poisson(20, (60, clients)).tolist():
+            assert spread(counts) == set()
+    assert spread([0] * 7 + [18] * 57) == set(), "too few operations to tell"
 
 
 def used(seconds: float) -> dict[str, int]:

@@ -226,6 +226,7 @@ def test_an_open_loop_keeps_its_rate():
     with servers(double) as sockets:
         tally = Suite(sockets).measure(duration_ns=SECOND // 2, rate=200.0)
     assert 95 <= tally.operations <= 105 and 95 <= tally.due <= 105
+    assert len(tally.by_client) == CLIENTS and sum(tally.by_client) == tally.operations
     assert counted(tally.response) == tally.operations
 
 

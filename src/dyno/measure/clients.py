@@ -172,7 +172,7 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
             make = _native_clients(task, position, stack)
         else:
             rounds = _library_rounds(task, position, stack)
-        return measure(
+        tally = measure(
             rounds,
             pace,
             ready,
@@ -186,6 +186,9 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
             announce=task.announce if task.clients == 1 else lambda: None,
             make=make,
         )
+    if not task.connections and (tally.operations or tally.ended_by != "count"):
+        tally.by_client = [tally.operations]
+    return tally
 
 
 def _rounds(task: Task, port: Any, client: int, clients: int, number: int) -> Iterator[Work]:

@@ -5,7 +5,7 @@ The suites build the same slices for each client as for the library's loop, but 
 checked, so neither is measured.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import cycle
@@ -25,7 +25,7 @@ from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
 from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, BatchTime, RunBatch
 from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
-from dyno.measure.tally import checked, succeeded
+from dyno.measure.tally import Tally, checked, succeeded
 
 
 class NativeSlice(Slice):
@@ -60,7 +60,9 @@ class Lane:
     """One client with its connection, and the slices that wait for it."""
 
     def __init__(self, rounds: Rounds, endless: bool, ordered: bool, arrivals: Arrivals | None = None) -> None:
-        self.arrivals, self._held = arrivals, HeldTransaction()
+        self._held = HeldTransaction()
+        self.done = 0
+        """Operations in all batches."""
         self.queue = InputQueue(rounds, endless, ordered, arrivals, partial(NativeSlice, self._held))
 
     def close(self) -> None:
@@ -149,6 +151,11 @@ class NativeClients(Client):
             arrivals = None if rate is None else Arrivals(rate, pace.arrivals, client, clients, pace.seed)
             self._lanes.append(Lane(own, endless, self._writes, arrivals))
 
+    def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
+        tally = super().measure(ready, hot)
+        tally.by_client = [lane.done for lane in self._lanes if lane.done or not lane.queue.over]
+        return tally
+
     def _load(self) -> None:
         wanted = max(-(-self._scheduler.operations() // len(self._lanes)), 1)
         memory = MemoryLimit(self._position.clients, self._loop.now(), self._scheduler.loaded_bytes, loading=True)
@@ -215,6 +222,8 @@ class NativeClients(Client):
         shift = self._loop.now() - self._wire.now()
         sent = self._run(self._lanes, start - shift, length, self._tally.elapsed_ns if self._open else None)
         waiting = sum(lane.queue.operations for lane in self._lanes)
+        for lane, result in zip(self._lanes, sent.received, strict=True):
+            lane.done += len(result)
         if sent.operations < waiting:
             if sent.over - sent.start < length and sent.overdue:
                 # The memory for responses is full.

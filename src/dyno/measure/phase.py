@@ -129,6 +129,8 @@ def sampled(
         threads=job.clients > 1 and job.spec.clients == "threads",
         load=tally.load if loaded else None,
         load_processes=tally.processes if loaded and not job.spec.library_works else None,
+        least_served=tally.least_served,
+        fair_share=tally.fair_share,
         pause_cpu_ns=tally.pause_cpu_ns,
         slowest_at_ns=None if tally.slowest is None else tally.slowest[1],
         series=tally.points or tally.series.points(),

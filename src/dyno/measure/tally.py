@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import fmean, median
 from time import monotonic_ns
 from typing import Any
 
@@ -17,6 +18,7 @@ from dyno.contracts.equality import positions
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.pace import FOREVER_NS, LIBRARY_LOAD, Pace
+from dyno.contracts.rank import rank
 from dyno.contracts.suite import Failure, Operations, Report, Reported, Workload
 from dyno.fields import FIELDS, Counted
 from dyno.host.usage import NOTHING, of_ended_children, own
@@ -93,6 +95,8 @@ class Tally(Counted):
         """When this client's last operation began, counted from the start of the phase."""
         self.lag_ns = 0
         """By how much this client's last operation of an open loop began after it was due."""
+        self.by_client: list[int] = []
+        """Operations of each client that had any to do."""
         self.pause_process_ns = self.pause_server_ns = 0
         """CPU time of the whole process, and of the server, in pauses."""
         self.points: tuple[Mapping[str, int | None], ...] = ()
@@ -112,6 +116,19 @@ class Tally(Counted):
         return max(self.pause_process_ns - sum(self.paused), 0) + max(self.pause_server_ns, 0)
 
     @property
+    def least_served(self) -> int | None:
+        """Operations that no client of the least served tenth exceeded; None for a single client."""
+        counts = sorted(self.by_client)
+        return counts[rank(10, len(counts)) - 1] if len(counts) > 1 else None
+
+    @property
+    def fair_share(self) -> int | None:
+        """Operations of a client if all were served alike: the larger of mean and median, since few clients may have
+        got everything."""
+        counts = self.by_client
+        return int(max(fmean(counts), median(counts))) if len(counts) > 1 else None
+
+    @property
     def client_peak_bytes(self) -> int | None:
         return self.peak_bytes if self.child_peak_bytes is None else self.child_peak_bytes
 
@@ -123,6 +140,7 @@ class Tally(Counted):
                 setattr(self, each.tally, merged)
         self.child_peak_bytes = _largest(self.child_peak_bytes, other.child_peak_bytes)
         self.full_operations += other.full_operations
+        self.by_client += other.by_client
         self.full_ns = max(self.full_ns, other.full_ns)
         self.check_ns = max(self.check_ns, other.check_ns)
         self.warm = self.warm and other.warm

@@ -25,6 +25,7 @@ from dyno.stats.load_limit import (
     cores,
     cores_percent,
     cpu_ns,
+    starved,
 )
 from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts, texts
 from dyno.stats.remote import CLOCK_PERCENT, NETWORK_PERCENT, UNEVEN_PERCENT, raised
@@ -147,13 +148,15 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _idle(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Yields a doubt about clients of a closed loop that did not always have an operation under way. The worst trial
-    counts."""
+    """Yields a doubt about clients of a closed loop that did not always have an operation under way, of which the
+    worst trial counts, and one about clients that were hardly served."""
     shares = [(share, sample) for sample in row.samples if (share := busy_percent(sample)) is not None]
     percent, worst = min(shares, key=lambda pair: pair[0], default=(100.0, None))
     if worst is not None and percent < BUSY_PERCENT:
         busy = {"busy": worst.clients * percent / 100, "clients": worst.clients}
         yield _doubt("idle", f"idle {100 - percent:.0f} %", None, percent=percent, **busy)
+    for sample in [sample for sample in row.samples if starved(sample)][:1]:
+        yield _doubt("unfair", "unfair", least=sample.least_served, fair=sample.fair_share)
 
 
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:

@@ -20,6 +20,9 @@ from dyno.fields import Sample
 BUSY_PERCENT = 97.0
 CLIENT_PERCENT = 80.0
 CORES_PERCENT = 90.0
+FAIR_OPERATIONS = 20
+"""Least number of operations in an equal share. By chance, a client gets under 2 of 20 once in 20 million trials."""
+UNFAIR_TIMES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,15 @@ class LoadLimit:
 
     percent: float
     """CPU time that the load generator used, of what its processes could use: the median of the limited trials."""
+
+
+def starved(sample: Sample) -> bool:
+    """Returns whether the least served tenth of the clients got less than a tenth of an equal share. If operations
+    ran out before the time, each client did all of its own. A share of few operations may be so by chance."""
+    least, fair = sample.least_served, sample.fair_share
+    if least is None or fair is None or sample.ended_by == "count":
+        return False
+    return fair >= FAIR_OPERATIONS and least * UNFAIR_TIMES < fair
 
 
 def cores(facts: Mapping[str, Any]) -> float | None:
