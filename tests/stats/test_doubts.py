@@ -124,6 +124,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "unfair": lambda: a_run(*worst(least_served=9, fair_share=100, ended_by="duration"), clients=2),
     "library": lambda: natively(a_run(*sound(load="library", load_processes=1))),
     "wake-ups": lambda: a_run(*worst(**waited(10_000, 10_000)), host=WAKING),
+    "server-idle": lambda: a_run(*sound(**waited(1_000, 0))),
     "unsettled": lambda: a_run(*worst(settled=False)),
     "unseen": lambda: last_probe(checkpoint=0),
     "brief": lambda: last_probe(judged=400),
@@ -452,6 +453,36 @@ def test_a_client_that_computes_nearly_all_the_time_is_a_doubt(
 def test_idle_clients_of_a_closed_loop_are_a_doubt(changed: Mapping[str, Any], doubted: bool) -> None:
     run = a_run(*worst(load_processes=1, **changed), clients=2)
     assert ("idle" in codes(run)) == doubted
+
+
+@pytest.mark.claim("A row whose server did nothing says so")
+@pytest.mark.parametrize(
+    ("wake_ups", "cpu_ns", "changed", "doubted"),
+    [
+        (0, 0, {}, True),
+        # A server that never wakes up has answered nothing, however short the trial was.
+        (0, 0, {"elapsed_ns": 20 * MS, "busy_ns": 20 * MS}, True),
+        # Timers of the server wake it up, too.
+        (99, 0, {"elapsed_ns": 2 * SECOND, "busy_ns": 2 * SECOND}, True),
+        (101, 0, {"elapsed_ns": 2 * SECOND, "busy_ns": 2 * SECOND}, False),
+        # In one second, a tick of 10 ms more or less is 1 %.
+        (99, 0, {}, False),
+        # It computes all the time, and waits for nothing.
+        (0, SECOND, {}, False),
+        # One call may be one request.
+        (1, 0, {"bulk": True, "elapsed_ns": 2 * SECOND, "busy_ns": 2 * SECOND}, False),
+        (None, 0, {}, False),
+        (0, None, {}, False),
+    ],
+)
+def test_a_server_that_did_nothing_is_a_doubt(
+    wake_ups: int | None, cpu_ns: int | None, changed: Mapping[str, Any], doubted: bool
+) -> None:
+    used = {"user_ns": cpu_ns, "system_ns": 0, "voluntary_switches": wake_ups}
+    run = a_run(*sound(server=used, operations=1_000, **changed))
+    assert ("server-idle" in codes(run)) == doubted
+    unknown = a_run(*sound(2, server=used), an_attempt(2, a_sample(server={**used, "voluntary_switches": None})))
+    assert "server-idle" not in codes(unknown), "a trial's use is unknown"
 
 
 def test_a_client_that_is_the_engine_computes_all_the_time_and_that_is_none() -> None:

@@ -25,6 +25,7 @@ from dyno.stats.load_limit import (
     cores,
     cores_percent,
     cpu_ns,
+    server_idled,
     starved,
 )
 from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts, texts
@@ -80,7 +81,7 @@ def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Returns all doubts about a row's number."""
     judges = (
         *(_trials, _time, _pauses, _idle, _open, _search, _stall, _temperature, _bottleneck, _wake_ups, _failures),
-        *(_device, _circumstances, _answers, _machines),
+        *(_device, _circumstances, _answers, _machines, _server),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
 
@@ -271,6 +272,11 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("cores", "cores", "cores of clients", clients=most, cores=available)
     if row.cell.options.get(CLIENT) == NATIVE_CLIENT and any(s.load == LIBRARY_LOAD for s in row.samples):
         yield _doubt("library", "library")
+
+
+def _server(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    if row.valid and not row.cell.floor and server_idled(row.samples):
+        yield _doubt("server-idle", "server-idle", operations=sum(sample.operations for sample in row.samples))
 
 
 def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:

@@ -23,6 +23,9 @@ CORES_PERCENT = 90.0
 FAIR_OPERATIONS = 20
 """Least number of operations in an equal share. By chance, a client gets under 2 of 20 once in 20 million trials."""
 UNFAIR_TIMES = 10
+IDLE_WAKE_UPS_PERCENT, IDLE_CPU_PERCENT = 10.0, 1.0
+SERVER_STEP_NS = 10_000_000
+"""Resolution of a server's CPU time: a tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,24 @@ def busy_percent(sample: Sample) -> float | None:
     clients_ns = sample.elapsed_ns * sample.clients
     # Clients of a library may also wait for the transactions around their operations.
     return max(latencies_ns, sample.busy_ns if sample.load == LIBRARY_LOAD else 0) / clients_ns * 100
+
+
+def server_idled(samples: Sequence[Sample]) -> bool:
+    """Returns whether the servers of a row did nothing while operations were done. A server wakes up for a request,
+    or uses CPU time to look for one. CPU time is in ticks, so in a short trial only a server that never woke up
+    counts. False if either is unknown."""
+    servers = [sample.server or {} for sample in samples]
+    woken = [used.get("voluntary_switches") for used in servers]
+    times = [used.get(name) for used in servers for name in ("user_ns", "system_ns")]
+    requests = sum(1 if sample.bulk else sample.operations for sample in samples)
+    if not requests or None in woken or None in times:
+        return False
+    wake_ups, used_ns = (sum(each or 0 for each in counts) for counts in (woken, times))
+    if wake_ups == used_ns == 0:
+        return True
+    most_ns = used_ns + len(samples) * SERVER_STEP_NS
+    elapsed_ns = sum(sample.elapsed_ns for sample in samples)
+    return wake_ups * 100 < requests * IDLE_WAKE_UPS_PERCENT and most_ns * 100 < elapsed_ns * IDLE_CPU_PERCENT
 
 
 def load_limit(samples: Sequence[Sample], facts: Mapping[str, Any]) -> LoadLimit | None:

@@ -16,13 +16,13 @@ from dyno.contracts.model import Caveat, Fact, Phase
 from dyno.fields import FIELDS, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.load_limit import LoadLimit, load_limit
+from dyno.stats.load_limit import SERVER_STEP_NS, LoadLimit, load_limit
 from dyno.stats.searched import Searched, search_of, why_no_figure
 
 NOT_YET = "not measured yet"
 # Resolution of CPU times: of a process's own, and of another process's (the kernel's clock ticks, usually 100 per
 # second).
-CLIENT_STEP_NS, SERVER_STEP_NS = 1_000, 10_000_000
+CLIENT_STEP_NS = 1_000
 MOST_FAILED = 0.01
 """Share of failed operations (mean over trials) above which a row has no number. Latencies and throughput include
 only operations that succeeded, and would not describe the rest. 1 % can't move a p99 far."""
