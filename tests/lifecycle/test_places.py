@@ -343,7 +343,7 @@ def test_a_full_disk_stops_a_run_which_goes_on_when_there_is_room(
     assert (stopped.status, stopped.out) == (1, "")
     match = re.fullmatch(
         f"dyno: the run stopped: {file}: No space left on device; (\\d+) of \\d+ trials are kept in {file};"
-        f" to continue, repeat the command with -o {file} --resume\n",
+        f" to continue: dyno {' '.join(map(str, words))} --resume\n",
         stopped.err,
     )
     assert match and int(match[1]) > 1, stopped

@@ -111,10 +111,8 @@ def test_an_interrupted_run_cleans_up_and_says_how_to_go_on(shell: Shell, number
     assert out == ""
     before, done = shell.file.read_bytes(), shell.trial_lines()
     hint, *_, last = err.splitlines()
-    assert hint == (
-        f"{done} of {shell.planned()} trials are kept in {shell.file}; to continue, repeat the command with"
-        f" -o {shell.file} --resume"
-    )
+    command = " ".join(map(str, ("dyno", *PLAN, "-o", shell.file, "--resume")))
+    assert hint == f"{done} of {shell.planned()} trials are kept in {shell.file}; to continue: {command}"
     assert last == "dyno: interrupted"
     assert "Traceback" not in err
     assert shell.shown()["complete"] is False

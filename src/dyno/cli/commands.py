@@ -12,6 +12,7 @@ import click
 
 from dyno import __version__
 from dyno.cli import INTERRUPTED, console, quit_at_once
+from dyno.cli.resuming import WORDS
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password, mask_secrets, secrets
 from dyno.contracts.sanitize import sanitize
@@ -72,6 +73,10 @@ runs, not to be listed."""
 
 class Commands(click.Group):
     """Imports commands by name, and suggests the closest name for an unknown one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = list(args)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

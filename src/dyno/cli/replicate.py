@@ -13,6 +13,7 @@ from dyno.bundles.container import ENDING
 from dyno.cli import engines, files, flag_values, publish
 from dyno.cli.console import output
 from dyno.cli.flag_values import Quantity, output_option, work_option
+from dyno.cli.resuming import resume_command
 from dyno.cli.run import FAILED, NOTHING, OVERWRITE, RESUME, carry_out, run_flags, status
 from dyno.contracts import quantities
 from dyno.contracts.model import UsageError
@@ -203,7 +204,8 @@ def _replicate_all(
             each, limit = prepared[name], None
             if shares is not None:
                 each, limit = shares.next(each, samples, going_on)
-            run = _measure(each, path=file, resume=going_on, overwrite=overwrite, within=limit, **flags)
+            given = {"path": file, "resume": going_on, "overwrite": overwrite, "within": limit, **flags}
+            run = _measure(each, directory=directory, **given)
             if shares is not None:
                 shares.note(run, name)
             statuses.append(status(run))
@@ -215,7 +217,7 @@ def _replicate_all(
         console.print(f"\nReduced, to take about {engines.clock(within)} in all:")
         for line in shares.reduced:
             console.print(f"  {line}")
-        console.print(f"  --resume -o {directory} measures the samples that are missing")
+        console.print(f"  The samples that are missing: {resume_command(directory)}", soft_wrap=True)
     console.print(f"\nAll on one page: {page}")
     if not statuses or set(statuses) == {NOTHING}:
         return NOTHING

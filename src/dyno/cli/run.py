@@ -17,6 +17,7 @@ from dyno.cli import engines, files, flag_values
 from dyno.cli.console import output, print_note
 from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
 from dyno.cli.progress import observer
+from dyno.cli.resuming import resume_command
 from dyno.cli.show import PRICES
 from dyno.contracts.model import MAY_WRITE, Refused, UsageError
 from dyno.contracts.option_kinds import PARAMS, SIZE, SWITCH, WHOLE
@@ -134,7 +135,7 @@ def on_fleet(requested: RunRequest, address: str, path: str | None, resume: bool
     except Refused as error:
         raise UsageError(f"--fleet: {error}") from None
     except MachineLost as error:
-        raise UsageError(f"--fleet: {error}; what was fetched is kept: continue by -o {file} --resume") from None
+        raise UsageError(f"--fleet: {error}; what was fetched is kept; to continue: {resume_command(file)}") from None
     return max(NOTHING if status < 0 else status for status in statuses.values())
 
 
@@ -295,9 +296,11 @@ def carry_out(
     show: Callable[[Run], object] | None = None,
     kept: bool = True,
     within: float | None = None,
+    directory: Path | None = None,
 ) -> Run:
     """Executes the plan with a progress display, and prints where the run file is if it is `kept`. `show`: prints
-    what an interrupted run has measured. `within`: seconds after which no block is begun. Raises UsageError."""
+    what an interrupted run has measured. `within`: seconds after which no block is begun. `directory`: the command's
+    output, if it is not the run file. Raises UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
@@ -308,12 +311,13 @@ def carry_out(
         # Not progress: the user requested it.
         print_note(note)
     file = files.run_file(path or f"{run_plan.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
+    target = directory or file
     try:
         with observer() as listener:
             rule, home = StopRule(widest, unsure_floors, capacity, limited), root or work_directory.default_root()
             run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most, within)
     except KeyboardInterrupt:
-        if completed := _completed_trials(file):
+        if completed := _completed_trials(file, target):
             if show is not None:
                 show(results.load(file))
             if kept:
@@ -323,7 +327,7 @@ def carry_out(
         print_note(f"the run stopped: {trouble(error)}; its results are lost")
         raise click.exceptions.Exit(FAILED) from None
     except OSError as error:
-        if completed := _completed_trials(file):
+        if completed := _completed_trials(file, target):
             print_note(f"the run stopped: {trouble(error)}; {completed}")
             raise click.exceptions.Exit(FAILED) from None
         raise UsageError(f"{trouble(error)}; nothing was measured") from None
@@ -342,15 +346,16 @@ def carry_out(
     return run
 
 
-def _completed_trials(file: Path) -> str | None:
-    """What the file of a stopped run has, and how to continue; None if no trial has ended."""
+def _completed_trials(file: Path, target: Path) -> str | None:
+    """What the file of a stopped run has, and how to continue; None if no trial has ended. `target`: the command's
+    output."""
     with suppress(UsageError):
-        ended, planned = results.load(file).progress
+        run = results.load(file)
+        ended, planned = run.progress
         if ended:
-            return (
-                f"{ended} of {planned} trials are kept in {file}; to continue, repeat the command with"
-                f" -o {file} --resume"
-            )
+            # The number of a search's probes isn't known before.
+            count = f"{ended} trials" if run.limits else f"{ended} of {planned} trials"
+            return f"{count} are kept in {file}; to continue: {resume_command(target)}"
     return None
 
 

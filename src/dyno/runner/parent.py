@@ -213,9 +213,11 @@ def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: result
         if isinstance(error, (OSError, UsageError)):
             lock.check(path)
         if fresh and not attempts:
-            with suppress(OSError):
+            with suppress(OSError, UsageError):
                 lock.check(path)
-                path.unlink()
+                # An interruption may come between the writing of the first attempt and its addition to `attempts`.
+                if not results.load(path).attempts:
+                    path.unlink()
         raise
 
 

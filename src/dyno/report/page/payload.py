@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from dyno.options import SEARCHED
 from dyno.report.charts import bars, plot, vega
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.charts.chart import common as common_keys
@@ -328,13 +329,20 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
 
 
 def command(run: Run) -> list[str]:
-    """Returns the command that makes the same plan, as shell words."""
+    """Returns the command that makes the same plan, as quoted words. A definition is only in the run file, which a
+    bundle repeats: two commands."""
+    if run.header.get("definition") is not None:
+        file = run.path.name
+        publish = ["dyno", "publish", file, "-o", f"{run.path.stem}.dyno"]
+        return [*map(shlex.quote, publish), "&&", "dyno", "replicate", shlex.quote(publish[-1]), "--trust"]
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     tiers = {cell.tier_name for cell in cells}
-    words = ["dyno", "run", str(run.plan["suite"])]
+    words = ["dyno", "capacity" if run.limits else "run", str(run.plan["suite"])]
     for asked in sorted({cell.asked for cell in cells}):
         words += ["-e", asked]
     for name, values in _params(run).items():
+        if name == "rate" and run.limits:
+            continue
         if name in OWN_FLAGS:
             words += [f"--{name}", ",".join(values)]
         elif any(values):
@@ -346,8 +354,13 @@ def command(run: Run) -> list[str]:
         words += ["--tier", tier]
     words += ["--phases", ",".join(run.plan["phases"])]
     options = {name: run.plan.get(name) for name in FLAGS}
+    if run.limits:
+        words += [word for limit in run.plan["limit"] for word in ("--limit", str(limit))]
+        options |= {name: run.plan.get(name) for name in ("within", "confirm")} | dict.fromkeys(SEARCHED)
     if options["duration"] is not None:
         options["budget"] = None
+    if (until := run.plan.get("until")) is not None:
+        options |= {"until": f"{until * 100:g}%", "within": run.plan.get("within")}
     for name in ("memory", "confine"):
         options[name] = None if run.plan.get(name) is None else run.plan[name] / GIB
     for name, value in options.items():

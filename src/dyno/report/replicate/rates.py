@@ -1,5 +1,6 @@
 """A published chart of a rate over time, and published times of single passes, each next to this run's."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from dyno.published import Experiment, Passes, Timeline
@@ -44,7 +45,8 @@ def _timeline_section(timeline: Timeline, run: Run) -> Section:
     reason = gaps.reasons(run, [timeline.phase], otherwise="no trial recorded its rate over time")
     lines = [f"no figure of this run: {reason('')}"] if len(rows) == 1 else []
     heads = ("trial", "at first", "over time", "at the end", "steady")
-    chart = f"as a chart: dyno plot {run.path} --chart series --phase {timeline.phase} -o {timeline.phase}.svg"
+    words = ["dyno", "plot", str(run.path), "--chart", "series", "--phase", timeline.phase]
+    chart = f"as a chart: {shlex.join([*words, '-o', f'{timeline.phase}.svg'])}"
     return Section(timeline.title, "", heads, rows, (heads[0], *heads[2::2]), heads[:1], lines, [chart])
 
 

@@ -1,0 +1,130 @@
+"""Every command that Dyno prints for typing does what it says. The tests run what was printed, in a shell."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from needed import require
+from shell import Ended, Shell, wait_for
+
+from dyno import registry, results
+from dyno.cli.resuming import WORDS, resume_command
+
+STEADY = ("selftest", "-e", "synthetic:wait_us=5000", "-p", "operations=20", "--phases", "work")
+SEARCH = ("--limit", "p50<900s", "--duration", "0.2", "--warmup", "0.05", "--confirm", "0.3")
+PLAN = """
+suite = "sql"
+engine = ["sqlite", "duckdb"]
+samples = 2
+budget = 0.2
+[sql]
+schema = "CREATE TABLE item (id integer, kind integer)"
+[sql.tables]
+item = { rows = 50, id = "serial", kind = "uniform:1..10" }
+[sql.transactions.first]
+script = '''
+\\set k \\
+  random(1, 10)
+SELECT id FROM item
+WHERE kind = :k ORDER BY id;
+'''
+"""
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    """A shell in whose PATH is `dyno`, with the plan of a script with line breaks."""
+    home = shell.home / "a place"
+    home.mkdir()
+    (home / "plan.toml").write_text(PLAN)
+    return Shell(home, shell.work, given={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
+
+
+def typed(shell: Shell, line: str) -> Ended:
+    """Runs a line as if it was typed."""
+    ended = shell.sh("sh", "-c", line)
+    assert ended.status == 0, (line, ended)
+    return ended
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", *STEADY, "--samples", "4", "-o", "the run.json", "--overwrite"),
+        ("run", "plan.toml", "--samples", "3", "--resume", "-o", "r.json"),
+        ("capacity", *STEADY, *SEARCH, "--overwrite"),
+        ("time", "-o", "r.json", "--samples", "4", "--budget", "0.2", "--", "sleep 0.01", "sleep '0.02'"),
+    ],
+    ids=" ".join,
+)
+def test_printed_command_resumes_an_interrupted_run(shell: Shell, words: tuple[str, ...]) -> None:
+    def trials() -> int:
+        return sum(file.read_bytes().count(b"\n") - 1 for file in shell.home.glob("*.json"))
+
+    if "plan.toml" in words:
+        require(registry.engine("duckdb"))
+    with shell.started(*words) as process:
+        assert wait_for(lambda: trials() >= 1), process.poll()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert process.returncode == 130, err
+    (file,) = shell.home.glob("*.json")
+    before = file.read_bytes()
+    assert not results.load(file).complete
+    match = re.search(r"^\d+ (of \d+ )?trials are kept in .*; to continue: (dyno .*)$", err, re.MULTILINE)
+    assert match, err
+    typed(shell, match[2])
+    assert results.load(file).complete and file.read_bytes().startswith(before)
+    assert list(shell.home.glob("*.json")) == [file]
+
+
+@pytest.mark.parametrize(
+    "words", [("capacity", *STEADY, *SEARCH), ("run", "plan.toml", "--blocks", "1")], ids=" ".join
+)
+def test_command_on_a_page_repeats_the_run(shell: Shell, words: tuple[str, ...]) -> None:
+    file = shell.home / "the run.json"
+    line = shlex.join(["dyno", *words, "-o", file.name, "--resume"])
+    if "plan.toml" in words:
+        require(registry.engine("duckdb"))
+        # The second block resumes a plan whose script has line breaks.
+        typed(shell, line)
+        assert {each.block for each in results.load(file).attempts} == {0}
+    out = typed(shell, line).out
+    first = results.load(file)
+    assert first.complete
+    commands = re.findall(r": (dyno (?:show|report) .*)$", out, re.MULTILINE) or ["dyno report 'the run.json'"]
+    for command in commands:
+        typed(shell, command)
+    text = file.with_suffix(".html").read_text()
+    match = re.search(r'aria-label="The command that repeats the run"[^>]*><pre><code>(.*?)</code>', text)
+    assert match
+    typed(shell, html.unescape(re.sub("<[^>]*>", "", match[1])))
+    (other,) = set(shell.home.glob("*.json")) - {file}
+    again = results.load(other)
+    assert again.complete
+    assert [cell.asked for cell in again.cells] == [cell.asked for cell in first.cells]
+    assert again.plan == first.plan
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "printed"),
+    [
+        (["replicate", "all", "--overwrite"], {}, "dyno replicate all -o all-1 --resume"),
+        (["replicate", "all", "--resume", "-o", "x"], {"path": "x", "resume": True}, None),
+        (["run", "records", "-e", "redis:url=redis://:secret@host"], {}, "repeat the command with -o all-1 --resume"),
+    ],
+)
+def test_printed_command_names_the_output_and_no_password(
+    words: list[str], given: dict[str, object], printed: str | None
+) -> None:
+    with click.Context(click.Command("dyno")) as root, click.Context(click.Command(words[0]), root) as context:
+        root.meta[WORDS] = words
+        context.params = given
+        assert resume_command(Path("all-1")) == (printed or shlex.join(["dyno", *words]))
