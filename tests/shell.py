@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import traceback
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,6 +186,13 @@ def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> bool
 
 def is_one_line(text: str) -> bool:
     return text.count("\n") == 1 and text.endswith("\n") and bool(text.strip())
+
+
+def run_line(data: dict[str, Any]) -> bytes:
+    """A line of a run file with these values, and the checksum of its content."""
+    values = {name: value for name, value in data.items() if name != "crc32"}
+    content = json.dumps(values, separators=(",", ":")).encode()[:-1]
+    return content + f',"crc32":"{zlib.crc32(content):08x}"}}\n'.encode()
 
 
 def small(**values: object) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import TESTS
+from shell import TESTS, run_line
 
 from dyno import results
 from dyno.bundles import anonymous, bundle, container
@@ -48,7 +48,7 @@ def changed(tmp_path: Path, change: Callable[[Data, list[Data]], None]) -> Path:
 
 
 def encoded(*lines: Data) -> bytes:
-    return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+    return b"".join(map(run_line, lines))
 
 
 def rewritten(path: Path, change: Callable[[dict[str, bytes]], None], listed: bool = True) -> Path:
@@ -119,9 +119,7 @@ def forge(members: dict[str, bytes]) -> None:
     recorder = Recorder()
     recorder.add([1] * (sample["operations"] - 1))
     sample["histogram"] = b64encode(recorder.encode() or b"").decode()
-    members["run.json"] = b"".join(
-        json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in (header, *trials)
-    )
+    members["run.json"] = encoded(header, *trials)
 
 
 def faster(members: dict[str, bytes]) -> None:
@@ -133,9 +131,7 @@ def faster(members: dict[str, bytes]) -> None:
                 sample["busy_ns"] = min(sample["busy_ns"], sample["elapsed_ns"])
                 sample["histogram"] = None
                 sample["by_kind"] = {}
-    members["run.json"] = b"".join(
-        json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in (header, *trials)
-    )
+    members["run.json"] = encoded(header, *trials)
 
 
 @pytest.mark.claim("A forged bundle is refused in one line, where its numbers contradict each other")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import COMMAND, FAULTY, PATIENCE, Ended, Shell, is_one_line, small
+from shell import COMMAND, FAULTY, PATIENCE, Ended, Shell, is_one_line, run_line, small
 
 import dyno.engines
 from dyno import registry
@@ -172,7 +172,7 @@ def header(**changed: Any) -> Callable[[list[bytes]], list[bytes]]:
     def damage(lines: list[bytes]) -> list[bytes]:
         data = {**json.loads(lines[0]), **changed}
         whole = {key: value for key, value in data.items() if value is not None}
-        return [json.dumps(whole).encode() + b"\n", *lines[1:]]
+        return [run_line(whole), *lines[1:]]
 
     return damage
 
@@ -187,7 +187,7 @@ def trial(**changed: Any) -> Callable[[list[bytes]], list[bytes]]:
                 data["samples"][0][key.removeprefix("sample_")] = value
             else:
                 data[key] = value
-        return [*lines[:-1], json.dumps(data).encode() + b"\n"]
+        return [*lines[:-1], run_line(data)]
 
     return damage
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import TESTS, Shell, is_one_line
+from shell import TESTS, Shell, is_one_line, run_line
 
 from dyno import results
 from dyno.contracts.histogram import percentiles
@@ -290,13 +290,88 @@ def test_a_histogram_that_unpacks_to_very_much_is_none() -> None:
         percentiles([packed(plain(a_histogram())[:40] + bytes(100 << 20))])
 
 
+@pytest.mark.parametrize("name", ["histogram", "response", "late", "by_kind.get", "by_part.dns", "by_machine.a"])
+def test_damaged_histogram_is_found_in_its_line(file: Path, name: str) -> None:
+    damage(file, 3, f"samples.1.{name}", base64.b64encode(packed(b"x" * 60)).decode())
+    where = name.partition(".")[0]
+    assert said(file).startswith(f"is damaged in line 4: samples[1].{where}: not a histogram: ")
+
+
+def test_histogram_of_too_many_operations_is_damage(file: Path) -> None:
+    # ZigZag: twice the count. Nine bytes have 64 bits.
+    content = plain(a_histogram())[:40] + b"\xfe" + b"\xff" * 7 + b"\x00"
+    damage(file, 3, "samples.1.histogram", base64.b64encode(packed(content)).decode())
+    assert "counts over 4,398,046,511,104 operations" in said(file)
+
+
+# -- checksums -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def summed(file: Path) -> list[bytes]:
+    """The lines of a run file with checksums, which is at `file`."""
+    lines = [run_line(json.loads(line)) for line in WHOLE.read_bytes().splitlines()]
+    file.write_bytes(b"".join(lines))
+    assert results.load(file).attempts == results.load(WHOLE).attempts
+    return lines
+
+
+CHANGED = "its content was changed: it does not have its checksum"
+
+
+@pytest.mark.claim("A changed digit in a run file is noticed")
+@pytest.mark.parametrize(
+    ("at", "pattern"),
+    [
+        (2, rb'"items":\d'),
+        (2, rb'"elapsed_ns":\d'),
+        (-1, rb'"busy_ns":\d'),
+        (0, rb'"seed":\d'),
+        (0, rb'"total_bytes":\d'),
+    ],
+)
+def test_changed_digit_is_damage(file: Path, summed: list[bytes], at: int, pattern: bytes) -> None:
+    match = re.search(pattern, summed[at])
+    assert match
+    digit = match.end() - 1
+    other = b"%d" % ((int(summed[at][digit : digit + 1]) + 1) % 9)
+    summed[at] = summed[at][:digit] + other + summed[at][digit + 1 :]
+    file.write_bytes(b"".join(summed))
+    assert said(file) == f"is damaged in line {range(1, len(summed) + 1)[at]}: {CHANGED}"
+
+
+def test_line_without_checksum_is_damage_among_others(file: Path, summed: list[bytes]) -> None:
+    *before, last = summed
+    bare = re.sub(rb',"crc32":"[0-9a-f]{8}"', b"", last)
+    file.write_bytes(b"".join([*before, bare]))
+    assert said(file) == f"is damaged in line {len(summed)}: it has no checksum, but the first line has one"
+
+
+def test_line_cut_short_is_ignored_beside_checksums(file: Path, summed: list[bytes]) -> None:
+    file.write_bytes(b"".join(summed)[:-30])
+    assert len(results.load(file).attempts) == len(summed) - 2
+
+
+def test_each_written_line_has_a_checksum(file: Path) -> None:
+    run = results.load(WHOLE)
+    results.create(file, run.header, run.cells)
+    results.append(file, run.attempts[0])
+    results.extend(file, 9)
+    results.end(file, "time")
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 4 and lines == [run_line(json.loads(line)) for line in lines]
+    # A file of an earlier version that is resumed has them in its later lines.
+    file.write_bytes(WHOLE.read_bytes())
+    results.end(file, "time")
+    assert results.load(file).ending == "time"
+
+
 # -- commands ------------------------------------------------------------------------------------------------
 
 
 def test_damage_is_one_line_whatever_command_looks(shell: Shell) -> None:
-    """The damage is in the histogram of one sample, which is decoded only when a command needs it."""
     damage(shell.file, 3, "samples.1.histogram", base64.b64encode(packed(b"x" * 60)).decode())
     for words in (*(("show", *form) for form in ((), ("--json",), ("--csv",))), ("compare",), ("plot", "-o", "c/")):
         status, out, err = shell.dyno(words[0], "r.json", *words[1:])
         assert (status, out) == (2, "") and is_one_line(err)
-        assert err.startswith("dyno: r.json is damaged: not a histogram: ")
+        assert err.startswith("dyno: r.json is damaged in line 4: samples[1].histogram: not a histogram: ")

@@ -20,7 +20,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
-from shell import TESTS, Ended, Shell, small
+from shell import TESTS, Ended, Shell, run_line, small
 
 from dyno import results
 from dyno.contracts.cell import Cell
@@ -280,6 +280,7 @@ MACHINE = {
     "uncertainty_ns": 9,
     "skew_ns": 0,
 }
+HISTOGRAM = a2b_base64(library({5: 3}).encode())
 SAMPLE = Sample(
     phase="rand-key",
     unit="op",
@@ -299,13 +300,13 @@ SAMPLE = Sample(
     due=4,
     bytes=512,
     reported_by="tool 1.0",
-    by_part={"dns": b"h", "connect": None},
+    by_part={"dns": HISTOGRAM, "connect": None},
     first_error="OSError: no",
-    histogram=b"h",
+    histogram=HISTOGRAM,
     slowest_at_ns=400,
-    by_kind={"get": b"h", "update": None},
-    response=b"r",
-    late=b"l",
+    by_kind={"get": HISTOGRAM, "update": None},
+    response=HISTOGRAM,
+    late=HISTOGRAM,
     series=({"from_ns": 0, "interval_ns": 10**9, "operations": 3, "p50_ns": 5, "p99_ns": 7},),
     temperature="lukewarm",
     residency={"file_bytes": 4096, "resident_bytes": None, "evicted_by": "files"},
@@ -321,7 +322,7 @@ SAMPLE = Sample(
     broken={"p99<5ms": 3},
     maintenance={"checkpoint": 1, "merge": None},
     machines={"b": {**MACHINE, "cpu_ns": None}, "c": MACHINE},
-    by_machine={"b": b"h", "c": None},
+    by_machine={"b": HISTOGRAM, "c": None},
     facts={"ratio": 1.5, "entries": 49, "library": "zlib 1.3", "cost": None},
     payload_bytes=300,
 )
@@ -377,7 +378,7 @@ def test_what_a_later_dyno_adds_to_a_trial_is_passed_over(written: Path) -> None
     trial = json.loads(line)
     trial["later"] = 1
     trial["samples"][0]["later"] = 2
-    written.write_text(f"{header}\n{json.dumps(trial)}\n")
+    written.write_bytes(header.encode() + b"\n" + run_line(trial))
     assert results.load(written).attempts == (ATTEMPT,)
 
 

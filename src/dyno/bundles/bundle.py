@@ -55,7 +55,7 @@ def pack(path: Path) -> bytes:
         for place in _differing(definition, clean(definition), str(run.plan["suite"])):
             raise UsageError(f"{path}: {place} names a path, an address, a host or a user: take it out and run again")
         lines[0]["definition"] = definition
-    encoded = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+    encoded = b"".join(results.encode(line) + b"\n" for line in lines)
     members[RUN_FILE] = (RUN, encoded)
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place, RUN_FILE)

@@ -29,6 +29,9 @@ _record = getattr(loaded(), "record", None)
 _OUTER, _INNER = Struct(">II"), Struct(">IIIIQQd")
 LAYOUT = LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
 MOST, OVERFLOW = 2.0**63, "counters overflow 64 bits"
+MOST_COUNTED = 1 << 42
+"""Maximum count of the histograms of a sample, so that no sum over samples overflows. It is that of an hour at 10^9 a
+second."""
 UNPACKED_BYTES = 1 << 20
 """Limit of an unpacked histogram, larger than any that Dyno writes."""
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
@@ -164,11 +167,28 @@ def restored(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) 
 
 _restore = getattr(loaded(), "restore", restored)
 _NOTHING = np.zeros(0, dtype=np.int64)
+_CHECKED = np.zeros(_LAYOUT.counts_len, dtype=np.int64)
 
 
 _SHOWN = {**PERCENTILES, "max": 100.0}
 _UNKNOWN: dict[str, int | None] = dict.fromkeys(_SHOWN)
 """A shared constant, since most rows of a large run have no response times."""
+
+
+def check(encoded: Iterable[bytes | None]) -> None:
+    """Raises ValueError unless Dyno can have written the histograms, all of one sample."""
+    # Loading a run checks all of its histograms. To clear the counters that were filled is faster than new counters.
+    try:
+        contents = [_content(each) for each in encoded if each is not None]
+        low, high = _restore(_CHECKED, contents, _INNER.size)
+        filled = _CHECKED[low:high]
+        counted = int(filled.sum())
+        filled[:] = 0
+    except Exception as error:
+        _CHECKED[:] = 0
+        raise ValueError(f"not a histogram: {error}") from None
+    if counted > MOST_COUNTED:
+        raise ValueError(f"not a histogram: counts over {MOST_COUNTED:,} operations")
 
 
 def percentiles(encoded: Iterable[bytes | None]) -> dict[str, int | None]:

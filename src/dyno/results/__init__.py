@@ -8,7 +8,7 @@ docs/reference/run-file.md.
 
 from dyno.results.read import READABLE, SCHEMA, damaged, is_run_file, lines, load, parsed, planned, sample
 from dyno.results.run import FLOOR_BLOCKS, MOST_CELLS, Attempt, Run, defined_work, is_reference
-from dyno.results.write import Lock, RunFileLost, append, as_read, create, cut_incomplete_line, end, extend
+from dyno.results.write import Lock, RunFileLost, append, as_read, create, cut_incomplete_line, encode, end, extend
 
 __all__ = ["FLOOR_BLOCKS", "MOST_CELLS", "READABLE", "SCHEMA", "Attempt", "Lock", "Run", "RunFileLost", "append"]
 __all__ += [
@@ -17,6 +17,7 @@ __all__ += [
     "cut_incomplete_line",
     "damaged",
     "defined_work",
+    "encode",
     "end",
     "extend",
     "is_reference",

@@ -1,5 +1,5 @@
-"""Reads a run file and checks it: loaded values have the declared types, are within their limits, and fit together.
-Histograms are decoded later, when they are needed.
+"""Reads a run file and checks it: each line has its checksum, loaded values have the declared types, are within their
+limits, and fit together, and histograms can be decoded.
 
 Lines are strict JSON: no duplicate keys, no NaN or infinity, limited sizes. msgspec decodes a line. If Dyno wrote the
 line, it encodes to the same bytes again. If it doesn't, the line may have duplicate keys, of which msgspec keeps only
@@ -10,6 +10,7 @@ import gc
 import json
 import math
 import re
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -34,6 +35,10 @@ _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"kind"\s*:\s*"run"')
 _BEGINNING_BYTES = 1 << 16
 MOST_BYTES, MOST_LINE = 2048 * MIB, 64 * MIB
 """Maximum size of a run file, and of one of its lines."""
+CHECKSUM = "crc32"
+"""The last key of each line: CRC-32 of the bytes before it, in hexadecimal. Files of 0.1.0 lack it."""
+_CHECKSUM = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\r?\Z')
+_CHECKSUM_BYTES = 24
 KEPT = {**dict.fromkeys(("why", "output", "first_error", "void", "absent"), "\n\t"), "definition": "\n\t\r"}
 """Line breaks and tabs that texts may have, by key. A definition has whole scripts."""
 _WITH_NAMES = HISTOGRAMS | {"absent", "definition"}
@@ -83,6 +88,25 @@ def lines(path: Path) -> Iterator[bytes]:
             number += 1
         if len(line) == MOST_LINE:
             raise damaged(path, f"longer than {MOST_LINE // MIB} MiB", number)
+
+
+def with_checksum(line: bytes) -> bytes:
+    """Adds the checksum to a line, which is an object in JSON without one."""
+    content = line[:-1]
+    return content + b',"%s":"%08x"}' % (CHECKSUM.encode(), zlib.crc32(content))
+
+
+def _verify(line: bytes, required: bool = False) -> bool:
+    """Returns whether a line has a checksum. Raises ValueError if its content has another one, or if it has none
+    although it is required."""
+    end = _CHECKSUM.search(line, max(len(line) - _CHECKSUM_BYTES, 0))
+    if end is None:
+        if required:
+            raise ValueError("it has no checksum, but the first line has one")
+        return False
+    if zlib.crc32(memoryview(line)[: end.start()]) != int(end[1], 16):
+        raise ValueError("its content was changed: it does not have its checksum")
+    return True
 
 
 def damaged(path: Path, why: object, line: int | None = None) -> UsageError:
@@ -170,10 +194,13 @@ def load(path: Path) -> Run:
 
 def _loaded(path: Path) -> Run:
     remaining = lines(path)
-    header, cells = opening(path, next(remaining, b""))
+    first = next(remaining, b"")
+    header, cells = opening(path, first)
+    has_checksums = _verify(first)
     attempts, phases, ending, known = [], frozenset(header["plan"]["phases"]), None, dict[bytes, Any]()
     for number, line in enumerate(remaining, 2):
         try:
+            _verify(line, has_checksums)
             data = parsed(line)
             if not isinstance(data, dict):
                 raise ValueError("not an object")
@@ -219,6 +246,7 @@ def planned(path: Path) -> tuple[Cell, ...]:
 def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:
     """Parses the file's first line; returns the header and the cells. Raises UsageError."""
     try:
+        _verify(line)
         data = parsed(line)
     except ValueError as error:
         if line.startswith(b'{"kind"'):
@@ -288,7 +316,8 @@ def sample(data: Mapping[str, Any]) -> Sample:
 
 
 def _check_sample(sample: Sample, where: str = "") -> None:
-    """Raises ValueError for figures that contradict each other."""
+    """Raises ValueError for figures that contradict each other, and for histograms that can't be decoded."""
+    _check_histograms(sample, where)
     if sample.errors > sample.operations:
         raise ValueError(f"{where}errors: {sample.errors} of {sample.operations} operations")
     if max(sample.broken.values(), default=0) > (sample.judged or 0):
@@ -300,6 +329,25 @@ def _check_sample(sample: Sample, where: str = "") -> None:
         interval = sample.series[0]["interval_ns"]
         if max(point["from_ns"] for point in sample.series) // interval >= MOST_POINTS:
             raise ValueError(f"{where}series: more than {MOST_POINTS} intervals")
+
+
+def _check_histograms(sample: Sample, where: str) -> None:
+    # Import here: this module imports numpy, which `dyno list` doesn't need.
+    from dyno.contracts import histogram
+
+    values = [(name, getattr(sample, name)) for name in HISTOGRAMS]
+    present = [(name, value) for name, value in values if value is not None and value != {}]
+    by_name = [(name, value.values() if isinstance(value, Mapping) else (value,)) for name, value in present]
+    try:
+        # Together, which is faster.
+        histogram.check(each for _, encoded in by_name for each in encoded)
+    except ValueError:
+        for name, encoded in by_name:
+            try:
+                histogram.check(encoded)
+            except ValueError as error:
+                raise ValueError(f"{where}{name}: {error}") from None
+        raise
 
 
 def _check_moment(where: str, text: str, zone: bool) -> None:

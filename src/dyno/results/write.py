@@ -20,7 +20,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB
 from dyno.fields import Sample, plain
 from dyno.results import read
-from dyno.results.read import MOST_LINE, SCHEMA, SEARCH_SCHEMA, is_run_file, parsed
+from dyno.results.read import CHECKSUM, MOST_LINE, SCHEMA, SEARCH_SCHEMA, is_run_file, parsed, with_checksum
 from dyno.results.run import Attempt
 
 
@@ -166,10 +166,17 @@ def _add(path: Path, line: bytes) -> None:
         raise
 
 
+def encode(line: Mapping[str, Any]) -> bytes:
+    """Encodes a line of a run file as JSON, with its checksum. Raises TypeError, ValueError or RecursionError for
+    values that JSON can't hold."""
+    content = {name: value for name, value in line.items() if name != CHECKSUM}
+    return with_checksum(json.dumps(content, separators=(",", ":"), allow_nan=False, default=_plain).encode())
+
+
 def _encoded(path: Path, line: Mapping[str, Any]) -> bytes:
-    """Encodes a line as JSON. Raises UsageError for values that JSON can't hold, which a plug-in may report."""
+    """Encodes a line. Raises UsageError for values that JSON can't hold, which a plug-in may report."""
     try:
-        encoded = json.dumps(line, separators=(",", ":"), allow_nan=False, default=_plain).encode()
+        encoded = encode(line)
     except (TypeError, ValueError, RecursionError) as error:
         raise _unreadable(path, error) from None
     if len(encoded) >= MOST_LINE:

@@ -19,7 +19,7 @@ from dyno.host.filesystem import replace
 from dyno.report import export
 from dyno.report.charts import plot
 from dyno.report.tables import display, units
-from dyno.results import Run, lines, parsed
+from dyno.results import Run, encode, lines, parsed
 
 NEEDS = "the report needs Jinja2 and vl-convert; install them by"
 BESIDE = "'self' file:"
@@ -148,10 +148,10 @@ def part(run: Run, at: int) -> Download:
     for line in map(parsed, lines(run.path)):
         for sample in line["samples"] if line.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
-        content.append(f"{export.compact(line)}\n")
+        content.append(encode(line) + b"\n")
     name = f"{sanitize(run.path.stem, keep='')}-without-histograms.json"
     remark = (
         "Without histograms and time series, with which the page would be larger than"
         f" {MOST_BYTES / 1e6:g} MB; {sanitize(run.path.name, keep='')} has them."
     )
-    return Download(f"raw-{at}", pack("".join(content)), name, "The run file in part", "application/json", remark)
+    return Download(f"raw-{at}", pack(b"".join(content)), name, "The run file in part", "application/json", remark)
