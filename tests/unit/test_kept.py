@@ -15,8 +15,10 @@ from dyno import results
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB as MOST_PLAN_BYTES
+from dyno.options import RunRequest
 from dyno.results import Attempt
 from dyno.results.read import MOST_BYTES, MOST_LINE
+from dyno.runner import parent, plan
 from dyno.runner.parent import _store
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -187,3 +189,16 @@ def test_a_torn_line_is_cut_off_and_no_more(file: Path, torn: bytes) -> None:
     file.write_bytes(torn)
     results.cut_incomplete_line(file)
     assert file.read_bytes() == b""
+
+
+def test_resuming_another_plan_is_refused_before_anything_starts(file: Path, tmp_path: Path) -> None:
+    def hold() -> Any:
+        raise AssertionError("something was started")
+
+    first = plan.make(RunRequest("selftest", engines=["synthetic"], seed=1))
+    results.create(file, {"plan": first.data(), "host": {}, **first.declared}, first.cells)
+    before = file.read_bytes()
+    other = replace(plan.make(RunRequest("selftest", engines=["synthetic"], seed=2)), holds={"place": hold})
+    with pytest.raises(UsageError, match=r"can't be resumed: it was made by another plan \(seed was 1\)"):
+        parent.execute(other, file, tmp_path / "work", resume=True)
+    assert file.read_bytes() == before and not (tmp_path / "work").exists()

@@ -25,13 +25,18 @@ from dyno.results.run import Attempt
 
 
 class RunFileLost(OSError):
-    """The run file was removed, moved or replaced during its run."""
+    """The run file was removed, moved, replaced, cut short or changed during its run."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.ENOENT, "removed, replaced or changed during the run", str(path))
 
 
 class Lock(ExitStack):
     """Exclusive use of a run file, until `close` or the end of the process."""
 
     _descriptor: int | None = None
+    _bytes = 0
+    """The size of the file at the last check: it only grows."""
 
     def take(self, path: Path) -> None:
         """Locks the file. Does nothing if the file is missing or can't be read. Raises UsageError if another process
@@ -62,9 +67,13 @@ class Lock(ExitStack):
                 raise UsageError(f"{path}: another dyno is writing to it; {hint}") from None
 
     def check(self, path: Path) -> None:
-        """Raises RunFileLost if the locked file is no longer at `path`."""
-        if self._descriptor is not None and not self._is_at(path):
-            raise RunFileLost(errno.ENOENT, "removed, moved or replaced during the run", str(path))
+        """Raises RunFileLost if the locked file is no longer at `path`, or is shorter than before."""
+        if self._descriptor is None:
+            return
+        size = os.fstat(self._descriptor).st_size
+        if size < self._bytes or not self._is_at(path):
+            raise RunFileLost(path)
+        self._bytes = size
 
     def _is_at(self, path: Path) -> bool:
         with suppress(OSError):

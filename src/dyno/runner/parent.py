@@ -160,18 +160,25 @@ def execute(
     """
     rule, observer = stop_rule or StopRule(), observer or ProgressListener()
     with ExitStack() as stack:
+        lock = stack.enter_context(results.Lock())
+        # Before anything starts: the file may be of another plan.
+        earlier = _resume(plan, path, lock) if resume and path.exists() else None
+        attempts = [] if earlier is None else list(earlier.attempts)
         # The plan then has the addresses of the resources that are held until the run ends.
         addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
         plan = replace(plan, addresses={**plan.addresses, **addresses})
         work = stack.enter_context(work_directory.directory(root, observer.leftover))
         pools = stack.enter_context(WorkerPools(plan.suite, work.path))
-        lock = stack.enter_context(results.Lock())
         _check_confinement(plan, work.path)
-        fresh = not (resume and path.exists())
-        attempts = _open(plan, path, work.path, resume, overwrite, lock)
+        if earlier is None:
+            _create(plan, path, work.path, overwrite, lock)
+        else:
+            results.cut_incomplete_line(path)
+            if plan.samples > earlier.plan["samples"]:
+                results.extend(path, plan.samples)
         observer.begin(plan, attempts)
         worked, longest, began = 0, 0.0, time.monotonic()
-        with _awake(plan) as still_awake, _run_file(path, fresh, attempts, lock):
+        with _awake(plan) as still_awake, _run_file(path, earlier is None, attempts, lock):
             observer.machine(results.load(path).header["host"])
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
             context = TrialContext(limit, pools, datasets, still_awake, observer.leftover)
@@ -186,7 +193,7 @@ def execute(
                 longest = max(longest, time.monotonic() - started)
                 if worked == most:
                     break
-    return results.load(path)
+            return results.load(path)
 
 
 def _blocks(
@@ -206,12 +213,19 @@ def _blocks(
 
 @contextmanager
 def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: results.Lock) -> Iterator[None]:
-    """If the block fails, removes a new run file without a trial, and raises RunFileLost if the file is gone."""
+    """If the block fails, removes a new run file without a trial, and raises RunFileLost if the file is gone or was
+    changed."""
     try:
+        lock.check(path)
         yield
     except BaseException as error:
         if isinstance(error, (OSError, UsageError)):
             lock.check(path)
+        if isinstance(error, UsageError):
+            try:
+                results.load(path)
+            except UsageError:
+                raise results.RunFileLost(path) from None
         if fresh and not attempts:
             with suppress(OSError, UsageError):
                 lock.check(path)
@@ -253,30 +267,31 @@ def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
         raise UsageError(f"the cores can't be kept awake: {error}") from None
 
 
-def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, lock: results.Lock) -> list[Attempt]:
-    """Opens or creates the run file, and locks it. Returns the attempts in it."""
-    if not (resume and path.exists()):
-        host = facts.facts(home)
-        host["pressure"] = facts.pressure(PRESSURE_SECONDS)
-        host["wakeups"] = wakeups(WAKEUP_SECONDS) if plan.waiting else None
-        host["ceilings"] = ceilings.known(directories.cache(), home)
-        header = {
-            "dyno": dyno.__version__,
-            "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "commit": commit.current(),
-            "plan": plan.data(),
-            **plan.declared,
-            "crashed": known_results.of(directories.cache(), plan.cells),
-            "host": host,
-        }
-        results.create(path, header, list(plan.cells), replace=overwrite, lock=lock)
-        return []
+def _create(plan: Plan, path: Path, home: Path, overwrite: bool, lock: results.Lock) -> None:
+    """Creates the run file, and locks it."""
+    host = facts.facts(home)
+    host["pressure"] = facts.pressure(PRESSURE_SECONDS)
+    host["wakeups"] = wakeups(WAKEUP_SECONDS) if plan.waiting else None
+    host["ceilings"] = ceilings.known(directories.cache(), home)
+    header = {
+        "dyno": dyno.__version__,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit.current(),
+        "plan": plan.data(),
+        **plan.declared,
+        "crashed": known_results.of(directories.cache(), plan.cells),
+        "host": host,
+    }
+    results.create(path, header, list(plan.cells), replace=overwrite, lock=lock)
+
+
+def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:
+    """Locks an existing run file, and returns the run so far. Raises UsageError if it has another plan."""
     lock.take(path)
     run = results.load(path)
     # A file of an earlier version lacks the options that were added later.
     old = {**{each.name: each.default for each in fields(PlanOptions)}, **run.plan}
-    further = not plan.limit and plan.samples > run.plan["samples"]
-    if further:
+    if not plan.limit and plan.samples > run.plan["samples"]:
         old["samples"] = plan.samples
     why = ", ".join(f"{name} was {old.get(name)}" for name, new in plan.data().items() if old.get(name) != new)
     if results.planned(path) != results.as_read(plan.cells):
@@ -285,10 +300,7 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
         why = "another definition of the suite"
     if why:
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")
-    results.cut_incomplete_line(path)
-    if further:
-        results.extend(path, plan.samples)
-    return list(run.attempts)
+    return run
 
 
 def _until_settled(
@@ -331,9 +343,11 @@ def _store(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
     try:
         results.append(path, attempt)
     except UsageError as error:
+        lock.check(path)
         why = sanitize(f"its results can't be stored: {error}", keep="")
         lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
         lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
         attempt = replace(attempt, outcome="error", why=why, **lost)
         results.append(path, attempt)
+    lock.check(path)
     return attempt
