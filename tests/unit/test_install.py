@@ -287,17 +287,46 @@ def test_an_installed_version_is_kept_where_it_does(locked: str, shell: Shell) -
     assert versions(locked, shell) == {"dyno_toy": "3", "dyno_base": "3"}
 
 
-def test_an_installed_version_that_does_not_do_is_changed_and_named(
-    locked: str, shell: Shell, tmp_path: Path
-) -> None:
+def test_installed_requirement_changes_only_if_named(locked: str, shell: Shell, tmp_path: Path) -> None:
     wheel(tmp_path / "wheels", "dyno_base", "1")
     assert shell.sh(locked, "-m", "pip", "install", "--quiet", "dyno_base==1").status == 0
     status, out, err = shell.sh(locked, "-m", "dyno", "install", "toy")
+    assert (status, err) == (1, "") and is_one_line(out)
+    assert "would have to change: dyno-base 1 to 2.2; allow it by --upgrade dyno-base" in out
+    assert versions(locked, shell) == {"dyno_base": "1"}
+    status, out, err = shell.sh(locked, "-m", "dyno", "install", "toy", "--upgrade", "dyno_base")
     assert (status, err) == (0, "")
     changed, installed, ready = out.splitlines()
     assert "dyno_base 1 to 2.2" in changed
     assert (installed, ready) == ("toy: installed dyno_base 2.2, dyno_toy 2.5", "toy: ready")
     assert versions(locked, shell) == {"dyno_toy": "2.5", "dyno_base": "2.2"}
+
+
+@pytest.mark.claim("`dyno install` replaces no installed Python package that the user doesn't name")
+def test_version_under_test_is_kept(locked: str, shell: Shell, tmp_path: Path) -> None:
+    wheel(tmp_path / "wheels", "dyno_toy", "1.1")
+    assert shell.sh(locked, "-m", "pip", "install", "--quiet", "--no-deps", "dyno_toy==1.1").status == 0
+    kept = (
+        "toy: kept, though another version is required: dyno-toy 1.1 (dyno_toy>=2); to replace it: --upgrade dyno-toy"
+    )
+    assert shell.sh(locked, "-m", "dyno", "install", "toy") == (0, f"{kept}\ntoy: ready\n", "")
+    assert versions(locked, shell) == {"dyno_toy": "1.1"}
+    # A version that the user names need not be that of the lock file.
+    ended = shell.sh(locked, "-m", "dyno", "install", "toy", "--upgrade", "dyno_toy==3")
+    assert ended.status == 0 and "dyno_toy 1.1 to 3" in ended.out
+    assert versions(locked, shell)["dyno_toy"] == "3"
+    refused = shell.sh(locked, "-m", "dyno", "install", "toy", "--upgrade", "dyno toy")
+    assert refused.status == 2 and is_one_line(refused.err) and "expected packages such as" in refused.err
+
+
+def test_remedy_installs_only_the_missing_package() -> None:
+    port = PortSpec("toy:Port", modules=("absent_package",), requires=("absent-package>=15",))
+    spec = engine(modules=("click",), requires=("click>=99",), ports={"records": port}).through("records")
+    remedy = (spec.lacking() or "").partition(": ")[2]
+    assert "absent-package>=15" in remedy and "click" not in remedy and "dyno install" not in remedy
+    # If the engine's own library is missing, all is installed.
+    own = engine(modules=("absent_own",), requires=("absent-own>=1",), ports={"records": port}).through("records")
+    assert own.remedy == "dyno install toy"
 
 
 UNLOCKED = {"cudf-cu12>=24.10", "cupy-cuda12x>=13", "torch>=2.0", "pyspark==4.3.0", "wendelin.core==0.13"}
@@ -332,7 +361,7 @@ def test_what_a_library_is_built_with_comes_before_it(
     asked: list[tuple[list[str], bool]] = []
 
     def install(
-        python: Path, requirements: Sequence[str], say: object, *options: str, held: object = None
+        python: Path, requirements: Sequence[str], say: object, *options: str, **more: object
     ) -> dict[str, str]:
         asked.append((list(requirements), "--no-build-isolation" in options))
         return {}

@@ -249,13 +249,34 @@ def list_command(what: str | None, crash: Path | None) -> None:
 @click.command(name="install")
 @click.argument("engines", nargs=-1, required=True, metavar="ENGINE...", shell_complete=flag_values.ENGINE)
 @click.option("--yes", is_flag=True, help="Install system packages too, as root or by sudo. Default: print how.")
-def install_command(engines: tuple[str, ...], yes: bool) -> int:
+@click.option(
+    "--upgrade",
+    multiple=True,
+    metavar="PACKAGE[==VERSION]",
+    help="Replace this installed Python package. Others keep their versions.",
+)
+def install_command(engines: tuple[str, ...], yes: bool, upgrade: tuple[str, ...]) -> int:
     """Install what engines need: Python packages, programs, an interpreter of their own.
 
+    Installs only what is missing: a package that is installed keeps its version, which may be the one under test.
+
+    \b
+    dyno install lmdb postgresql
+    dyno install duckdb --upgrade duckdb==2.0.0
+
+    \b
     `compression` stands for the packers of that suite. Exit status: 0 if all of them can run afterwards, else 1.
     """
+    from packaging.requirements import InvalidRequirement, Requirement
+
     from dyno.install.engine import install, install_extra
 
+    try:
+        replaced = [Requirement(each) for each in upgrade]
+    except InvalidRequirement:
+        raise UsageError(
+            f"--upgrade {' '.join(upgrade)}: expected packages such as duckdb or duckdb==2.0.0"
+        ) from None
     # All names are checked before anything is downloaded.
     suites = registry.names("suite")
     extras = {name: packages for name in engines if name in suites and (packages := extra_packages(name))}
@@ -267,5 +288,7 @@ def install_command(engines: tuple[str, ...], yes: bool) -> int:
             console.print(f"{name}: {line}", soft_wrap=True)
 
         groups = tuple(registry.GROUPS.values())
-        successes.append(install(spec, yes, groups, report) if spec else install_extra(extras[name], report))
+        successes.append(
+            install(spec, yes, groups, report, replaced) if spec else install_extra(extras[name], report, replaced)
+        )
     return 0 if all(successes) else 1

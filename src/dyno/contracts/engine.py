@@ -306,8 +306,7 @@ class EngineSpec:
             raise UsageError(f"default_tier is {default}, which is not among its tiers: {tiers}")
 
     def missing(self) -> tuple[str, ...]:
-        """Returns the modules that are not installed in the environment of its trials, without importing any. If the
-        engine's own interpreter is missing, returns that instead."""
+        """Returns modules that its trials' environment lacks, without importing any; or its missing interpreter."""
         if not self.python:
             return interpreters.missing(self.modules)
         python = self.interpreter()
@@ -320,12 +319,13 @@ class EngineSpec:
 
     @property
     def remedy(self) -> str:
-        """The command that installs the missing parts; empty if no command can."""
-        if self._not_for_this_python():
+        """The command that installs the missing parts, and no others; empty if no command can."""
+        more = bool(self.programs or self.packages or self.python)
+        if self._not_for_this_python() or not (self.requires or more):
             return ""
-        if self.requires and not (self.programs or self.packages or self.python) and installation.apart():
-            return installation.command(self.requires)
-        return f"dyno install {self.name}" if self.requires or self.programs or self.packages or self.python else ""
+        ports = [port.requires for port in self.ports.values()]
+        command = "" if self.python else installation.only_missing(self.requires, ports, more)
+        return command or f"dyno install {self.name}"
 
     def _not_for_this_python(self) -> str | None:
         """Returns why no command can install a missing module, in one clause; None if one can."""

@@ -96,6 +96,31 @@ def excluded(modules: Sequence[str], requirements: Sequence[str], version: str) 
     return None
 
 
+def absent(requirements: Sequence[str]) -> list[str]:
+    """Returns the requirements whose distributions are not installed here, in whatever version."""
+    missing = []
+    for requirement in requirements:
+        name = re.match(r"[\w.-]+", requirement)
+        try:
+            version(name[0] if name else requirement)
+        except ModuleNotFoundError:
+            missing.append(requirement)
+    return missing
+
+
+def only_missing(requirements: Sequence[str], ports: Sequence[Sequence[str]], more: bool) -> str:
+    """Returns the command that adds an engine's missing packages; empty if `dyno install` does that.
+
+    `ports`: requirements of each port that is asked for. `more`: whether the engine needs more than packages. If only
+    the one port lacks a package, `dyno install` would also install those of the other ports.
+    """
+    missing = absent(requirements)
+    optional = bool(missing) and len(ports) == 1 and set(ports[0]).issuperset(missing)
+    if optional or (requirements and not more and apart()):
+        return command(missing or requirements)
+    return ""
+
+
 def apart() -> bool:
     """Returns whether uv or pipx manages Dyno's environment. These tools remove packages that pip installs there."""
     return how(Path(sys.prefix), Path(sysconfig.get_path("stdlib"))) in (UV_TOOL, PIPX)

@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, entry_points
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import dyno
@@ -27,13 +29,20 @@ InstallError."""
 APT_SCRIPT = Path(__file__).with_name("apt.sh")
 
 
-def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> bool:
+def install(
+    spec: EngineSpec,
+    yes: bool,
+    groups: tuple[str, ...],
+    say: Callable[[str], None],
+    upgrade: Sequence[Requirement] = (),
+) -> bool:
     """Installs what the engine lacks, and reports each step in one line. Returns whether the engine can run now.
 
-    If a step fails, the others are still done. With `yes`, system packages are installed too.
+    If a step fails, the others are still done. With `yes`, system packages are installed too. Installed Python
+    packages keep their version unless `upgrade` names them.
     """
     complete = True
-    for step in _steps(spec, yes, groups, say):
+    for step in _steps(spec, yes, groups, say, upgrade):
         try:
             if done := step():
                 say(done)
@@ -47,22 +56,28 @@ def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[
     return complete and not lacking
 
 
-def install_extra(packages: Sequence[str], say: Callable[[str], None]) -> bool:
-    """Installs packages that a suite's values need. Returns whether it succeeded."""
+def install_extra(packages: Sequence[str], say: Callable[[str], None], upgrade: Sequence[Requirement] = ()) -> bool:
+    """Installs packages that a suite's values need, like `install`. Returns whether it succeeded."""
     try:
-        say(_installed(pip.install(Path(sys.executable), packages, say)) or "ready")
+        say(_installed(pip.install(Path(sys.executable), packages, say, upgrade=upgrade)) or "ready")
     except InstallError as why:
         say(f"not installed: {why}")
         return False
     return True
 
 
-def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> Iterator[Step]:
+def _steps(
+    spec: EngineSpec,
+    yes: bool,
+    groups: tuple[str, ...],
+    say: Callable[[str], None],
+    upgrade: Sequence[Requirement],
+) -> Iterator[Step]:
     requires = tuple(dict.fromkeys(each for port in spec.ports for each in spec.through(port).requires))
     if spec.python:
-        yield lambda: _installed(make(spec, requires, groups, say))
+        yield lambda: _installed(make(spec, requires, groups, say, upgrade))
     elif requires:
-        yield lambda: _installed(pip.install(Path(sys.executable), requires, say))
+        yield lambda: _installed(pip.install(Path(sys.executable), requires, say, upgrade=upgrade))
     # Install the packages first if Maven, which fetches programs, may be one of them.
     fetched = [each for each in spec.programs if not isinstance(each.source, GoModule) and each.path() is None]
     first = bool(spec.packages and fetched) and shutil.which("mvn") is None
@@ -104,16 +119,21 @@ FOLDER = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 
 def make(
-    spec: EngineSpec, requires: Sequence[str], groups: Sequence[str], say: Callable[[str], None]
+    spec: EngineSpec,
+    requires: Sequence[str],
+    groups: Sequence[str],
+    say: Callable[[str], None],
+    upgrade: Sequence[Requirement] = (),
 ) -> dict[str, str]:
     """Creates the engine's environment, or installs what it lacks. Returns the names and versions of what was
     installed. `groups` are the entry point groups of plug-ins, which are linked into the environment. The engine's
     build requirements are installed first, and the others then built without isolation. Raises InstallError."""
 
-    def required(python: Path) -> dict[str, str]:
+    def required(python: Path, held: Mapping[str, str] | None = None) -> dict[str, str]:
+        add = partial(pip.install, python, held=held, upgrade=upgrade)
         if not spec.builds:
-            return pip.install(python, requires, say) if requires else {}
-        return pip.install(python, spec.builds, say) | pip.install(python, requires, say, "--no-build-isolation")
+            return add(requires, say) if requires else {}
+        return add(spec.builds, say) | add(requires, say, "--no-build-isolation")
 
     python, home = spec.interpreter(), interpreters.home(spec.name, spec.python)
     if python is not None:
@@ -127,7 +147,8 @@ def make(
         run([base, "-m", "venv", home])
         python = home / "bin" / "python"
         new = _core(python, spec.python, say)
-        new |= required(python)
+        # In a new environment, the engine's requirements come before the versions that Dyno has here.
+        new |= required(python, held={})
         _link(python, groups)
         (home / interpreters.MARK).touch()
     except BaseException:

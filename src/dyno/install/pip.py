@@ -5,13 +5,14 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import packaging
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from dyno.host import installation as ours
 from dyno.install.programs import InstallError, run
@@ -114,6 +115,8 @@ print(json.dumps(default_environment()))
 """
 QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
 MISMATCH = "DO NOT MATCH THE HASHES"
+TOOLS = ("pip", "setuptools", "wheel")
+"""Packages that install others, and are no version under test."""
 UNMET = re.compile(r"ResolutionImpossible|--require-hashes mode")
 """Error messages of pip that mean that an installed version doesn't meet what a locked package requires."""
 
@@ -124,12 +127,15 @@ def install(
     say: Callable[[str], None],
     *options: str,
     held: Mapping[str, str] | None = None,
+    upgrade: Sequence[Requirement] = (),
 ) -> dict[str, str]:
     """Installs missing requirements. Returns the versions of new packages by name. Raises InstallError.
 
-    Packages in the lock file are installed in its versions and verified by hash. `say` receives a line about other
-    packages, and one about packages whose version changed. `held` is for a new environment: if it has a package's
-    name, the package may have only that version.
+    An installed package keeps its version, which may be the one under test, unless `upgrade` has its name; a version
+    there replaces the required one. Packages in the lock file are installed in its versions and verified by hash.
+    `say` receives a line about other packages, one about packages that are kept though their version isn't the
+    required one, and one about packages whose version changed. `held` is for a new environment: if it has a package's
+    name, the package may have only that version, and others may change.
     """
     before = installed(python)
     try:
@@ -140,18 +146,33 @@ def install(
         raise InstallError(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
     markers: dict[str, str] = json.loads(run([python, "-c", MARKERS, Path(packaging.__file__).parents[1]]))
     versions = {canonicalize_name(name): version for name, version in (held or {}).items()}
+    named = {canonicalize_name(each.name): each for each in upgrade}
+    there = {canonicalize_name(name): version for name, version in before.items()}
+    fixed = {name: at for name, at in there.items() if held is None and name not in {*named, *TOOLS}}
     needed = [each for each in map(Requirement, requirements) if applies(each, markers)]
+    if unmet := [each for each in needed if not _fits(each, fixed)]:
+        names = [canonicalize_name(each.name) for each in unmet]
+        kept = ", ".join(f"{name} {fixed[name]} ({each})" for name, each in zip(names, unmet, strict=True))
+        say(f"kept, though another version is required: {kept}; to replace it: --upgrade {' --upgrade '.join(names)}")
+    needed = [_kept(each, fixed) if each in unmet else _named(each, named) for each in needed]
     locked = read_lock(markers, versions)
-    met, others = split(needed, locked, versions)
+    met, others = split(needed, locked, {**versions, **{n: fixed[n] for n in map(_name, unmet)}})
     with tempfile.TemporaryDirectory() as place:
         if met:
-            _verified(python, met, locked, before, options, Path(place))
+            _verified(python, met, locked, there, {*named}, options, Path(place), may_change=held is not None)
         verified = installed(python)
         if others:
             constraints = Path(place) / "constraints.txt"
-            constraints.write_text("".join(f"{name}=={version}\n" for name, version in versions.items()))
+            pins = {**fixed, **versions}
+            lines = [f"{name}=={version}\n" for name, version in pins.items() if _is_version(version)]
+            constraints.write_text("".join(lines))
             # Include requirements that are already met, so that pip respects them.
-            run(_pip(python, *options, "-c", constraints, "--", *map(str, needed)), name="pip")
+            try:
+                run(_pip(python, *options, "-c", constraints, "--", *map(str, needed)), name="pip")
+            except InstallError as why:
+                conflict = re.search(UNMET, why.output) and held is None
+                hint = "; installed packages are kept: --upgrade PACKAGE names one to replace" if conflict else ""
+                raise InstallError(f"{why}{hint}", why.output) from None
     after = installed(python)
     if unverified := _new(verified, after):
         say(f"not in the lock file, so not verified by hash: {', '.join(sorted(unverified))}")
@@ -163,37 +184,81 @@ def install(
     return new
 
 
+def _is_version(text: str) -> bool:
+    """Returns whether pip takes the version of an installed package in a list of constraints."""
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _name(of: Requirement) -> NormalizedName:
+    return canonicalize_name(of.name)
+
+
+def _fits(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> bool:
+    """Returns whether a package is not installed, or may change, or has a version that is wanted."""
+    version = fixed.get(_name(wanted))
+    return version is None or wanted.specifier.contains(version, prereleases=True)
+
+
+def _kept(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> Requirement:
+    """Returns the requirement for the installed version."""
+    extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
+    return Requirement(f"{wanted.name}{extras}=={fixed[_name(wanted)]}")
+
+
+def _named(wanted: Requirement, named: Mapping[NormalizedName, Requirement]) -> Requirement:
+    """Returns the requirement, or if the user named another version, that of the user."""
+    by_user = named.get(_name(wanted))
+    if by_user is None or not by_user.specifier:
+        return wanted
+    extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
+    return Requirement(f"{wanted.name}{extras}{by_user.specifier}")
+
+
 def _verified(
     python: Path,
     wanted: Sequence[Requirement],
     locked: Lock,
-    before: Mapping[str, str],
+    there: Mapping[NormalizedName, str],
+    upgrade: Collection[NormalizedName],
     options: Sequence[str],
     folder: Path,
+    may_change: bool,
 ) -> None:
-    """Installs packages of the lock file. Raises InstallError, and installs nothing, if a hash doesn't match.
-
-    Installed packages keep their version, unless pip finds that another package requires a different one.
-    """
-    there = {canonicalize_name(name): version for name, version in before.items()}
-
-    def satisfied(each: Requirement) -> bool:
-        version = there.get(canonicalize_name(each.name))
-        return version is not None and each.specifier.contains(version, prereleases=True)
-
-    roots = {canonicalize_name(each.name) for each in wanted}
-    replaced = {canonicalize_name(each.name) for each in wanted if not satisfied(each)}
+    """Installs packages of the lock file. Raises InstallError, and installs nothing, if a hash doesn't match, and if
+    an installed package that is not in `upgrade` would have to change its version. `may_change`: any may change."""
+    roots = {_name(each) for each in wanted}
+    replaced = {
+        _name(each)
+        for each in wanted
+        if _name(each) not in there
+        or _name(each) in upgrade
+        or ((may_change or _name(each) in TOOLS) and not _fits(each, there))
+    }
     # The requirements of an installed package are installed too, except those that only an extra has.
-    incomplete = replaced | {canonicalize_name(each.name) for each in wanted if each.extras}
-    unchanged = [str(each) for each in wanted if canonicalize_name(each.name) not in replaced]
+    incomplete = replaced | {_name(each) for each in wanted if each.extras}
+    unchanged = [str(each) for each in wanted if _name(each) not in replaced]
     needed = closure(incomplete, locked)
-    pinned = [package.line() for name, package in needed.items() if name not in there or name in replaced]
+    pinned = [
+        package.line() for name, package in needed.items() if name not in there or name in replaced or name in upgrade
+    ]
     try:
         _hashed(python, [*unchanged, *pinned], options, folder)
     except InstallError as why:
         if not UNMET.search(why.output):
             raise
         whole = closure(roots, locked)
+        changing = [name for name, package in whole.items() if there.get(name, package.version) != package.version]
+        if others := [name for name in changing if not may_change and name not in {*upgrade, *TOOLS}]:
+            changes = ", ".join(f"{name} {there[name]} to {whole[name].version}" for name in others)
+            raise InstallError(
+                f"installed packages would have to change: {changes}; allow it by --upgrade"
+                f" {' --upgrade '.join(others)}",
+                why.output,
+            ) from None
         _hashed(python, [package.line() for package in whole.values()], options, folder)
 
 
