@@ -149,6 +149,18 @@ def test_a_command_prints_at_any_width_what_it_prints_in_a_pipe(
         assert not missing(piped, narrow), width
 
 
+@pytest.mark.parametrize("command", ["compare a.json", "show a.json", "show a.json --all"])
+def test_sentences_wrap_at_the_terminals_width(home: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    piped = printed(home, monkeypatch, None, *command.split()).splitlines()
+    assert any(len(line) > 100 and line.endswith(".") for line in piped), "sentences of one line"
+    coloured = printed(home, monkeypatch, 80, *command.split())
+    lines = re.sub("\x1b\\[[0-9;]*m", "", coloured).splitlines()
+    # A command may be wider: it is copied as a whole.
+    assert [line for line in lines if cell_len(line) > 80 and "dyno " not in line] == []
+    # Wrapped lines are indented like the first.
+    assert all(line.startswith("  ") for line in lines if "not measured in turns" in line)
+
+
 def test_the_list_is_an_overview_and_a_name_has_the_details(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(home, monkeypatch, 80, "list").splitlines()
     assert len(lines) < 1.2 * len({*registry.names("suite"), *registry.names("engine")})

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from dyno import library, results
 from dyno.cli import files
@@ -137,7 +138,7 @@ def _print(parts: list[sections.Section], lines: list[str], as_markdown: bool = 
     if parts:
         console.print()
     for line in lines:
-        console.print(line, soft_wrap=True)
+        sections.print_sentence(Text(line), console)
 
 
 @click.command(name="extrapolate")

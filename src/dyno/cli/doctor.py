@@ -20,7 +20,7 @@ from dyno.host import ceilings, directories, facts
 from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import about, pick
 from dyno.report.tables import units
-from dyno.report.tables.sections import Column, print_table
+from dyno.report.tables.sections import Column, print_sentence, print_table
 from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding, fact, machine_doubts
 
 PRESSURE_SECONDS, WAKEUP_SECONDS = 0.5, 0.3
@@ -135,12 +135,12 @@ def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Conso
     console.print()
     for finding in findings:
         line = Text(f"{finding.severity:<6}", style=STYLES[finding.severity]).append(finding.text, style="none")
-        console.print(line, soft_wrap=True)
+        print_sentence(line, console)
         if finding.remedy:
             console.print(Text(f"      {finding.remedy}", style="dim"), soft_wrap=True)
     spoilers = sum(finding.severity != "ok" for finding in findings)
     things = f"{spoilers} thing{'s' if spoilers > 1 else ''} would spoil a measurement"
-    console.print(Text(things if spoilers else "quiet: ready to measure", style="bold"), soft_wrap=True)
+    print_sentence(Text(things if spoilers else "quiet: ready to measure", style="bold"), console)
 
 
 def _text(facts: Mapping[str, Any], template: str) -> str:

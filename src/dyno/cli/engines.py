@@ -24,7 +24,7 @@ from dyno.crash import known_results
 from dyno.host import directories
 from dyno.host.installation import extra_packages
 from dyno.report.tables import units
-from dyno.report.tables.sections import Column, print_table
+from dyno.report.tables.sections import Column, print_sentence, print_table
 
 if TYPE_CHECKING:
     # It imports msgspec, which is slow to load and which listings don't need.
@@ -117,7 +117,7 @@ def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], cons
     if gaps:
         console.print(Text("\nKnown gaps", "bold"))
     for line in gaps:
-        console.print(Text(line), soft_wrap=True)
+        print_sentence(Text(line), console)
     for spec in chosen:
         options = {spec.name: spec.options, **{f"{spec.name}, {port}": a.options for port, a in spec.ports.items()}}
         for title, settings in options.items():
@@ -165,7 +165,7 @@ def print_plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentenc
         rows.append((name, tier, *(str(cell.params[each]) for each in varying)))
     print_table([Column(name, left=True, folds=True) for name in ("engine", "tier", *varying)], rows, console)
     console.print()
-    console.print(Text(sentence), soft_wrap=True)
+    print_sentence(Text(sentence), console)
 
 
 def clock(seconds: float) -> str:
@@ -241,7 +241,7 @@ def list_command(what: str | None, crash: Path | None) -> None:
         console.print(Text("\nTiers tested by dyno crash", "bold"))
         CRASHES.render(rows, console)
     if not native.built():
-        console.print(Text(f"\n{NOT_NATIVE}; {native.REMEDY}.", "yellow"), soft_wrap=True)
+        print_sentence(Text(f"\n{NOT_NATIVE}; {native.REMEDY}.", "yellow"), console)
     for line in registry.broken():
         console.print(Text(line, "red"))
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dyno.report.tables import units
-from dyno.report.tables.sections import Column, bullets, plain, print_table
+from dyno.report.tables.sections import Column, bullets, plain, print_sentence, print_table
 from dyno.report.tables.sections import table as markdown_table
 
 WIDTH = 50
@@ -29,7 +29,7 @@ def print_waterfall(record: Mapping[str, Any], console: Console) -> None:
             "" if address is None else f"from {address} port {hop['primary_port']}",
             "on the same connection" if hop["reused"] else "",
         ]
-        console.print(Text(", ".join(filter(None, words)), style="bold"), soft_wrap=True)
+        print_sentence(Text(", ".join(filter(None, words)), style="bold"), console)
         rows = []
         for name, seconds in hop["stages"].items():
             bar = ""
@@ -44,9 +44,9 @@ def print_waterfall(record: Mapping[str, Any], console: Console) -> None:
     if record["redirect_count"]:
         words.append(f"{record['redirect_count']} redirects {_time(record['redirect_time'])}")
     words += [f"{units.count(record['size_download'])} bytes", units.bandwidth(record["speed_download"])]
-    console.print(Text(", ".join(words), style="bold"), soft_wrap=True)
+    print_sentence(Text(", ".join(words), style="bold"), console)
     if record["error"] is not None:
-        console.print(Text(f"error: {record['error']}", style="bold red"), soft_wrap=True)
+        print_sentence(Text(f"error: {record['error']}", style="bold red"), console)
     _print_doubts(record, console)
 
 
@@ -59,7 +59,7 @@ def print_summary(record: Mapping[str, Any], console: Console) -> None:
     rows = [(stage, *(_time(times and times[name]) for name in names)) for stage, times in stages]
     print_table([Column("", left=True), *map(Column, names)], rows, console)
     for error, times in record["errors"].items():
-        console.print(Text(f"error: {times:,} × {error}", style="bold red"), soft_wrap=True)
+        print_sentence(Text(f"error: {times:,} × {error}", style="bold red"), console)
     _print_doubts(record, console)
 
 
@@ -69,7 +69,7 @@ def _time(seconds: float | None) -> str:
 
 def _print_doubts(record: Mapping[str, Any], console: Console) -> None:
     for doubt in record["doubts"]:
-        console.print(Text(f"doubt: {doubt}", style="yellow"), soft_wrap=True)
+        print_sentence(Text(f"doubt: {doubt}", style="yellow"), console)
 
 
 # -- tiers --------------------------------------------------------------------------------------------------
@@ -106,9 +106,9 @@ class ProofTable:
         styles = {texts["verdict"]: STYLES.get(row["verdict"], "") for row, texts in zip(rows, cells, strict=True)}
         print_table(columns, [[texts[name] for name in names] for texts in cells], console, marks=styles)
         for line in _witnesses(rows):
-            console.print(Text(line), soft_wrap=True)
+            print_sentence(Text(line), console)
         for line in (self.legend, *_versions(rows)):
-            console.print(Text(line, "dim"))
+            print_sentence(Text(line, "dim"), console)
         wrong = {"broken", "failed"} & {row["verdict"] for row in rows}
         console.print(Text(_summary(rows), "bold red" if wrong else "bold"))
 

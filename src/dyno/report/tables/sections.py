@@ -73,7 +73,7 @@ def render(sections: Iterable[Section], console: Console, aligned: bool = True, 
             console.print()
         if section.title or section.remark:
             remark = f"  {section.remark}" if section.title and section.remark else section.remark
-            console.print(Text.assemble((section.title, "bold"), remark), soft_wrap=not section.rows)
+            print_sentence(Text.assemble((section.title, "bold"), remark), console)
         if section.rows:
             columns = [
                 Column(
@@ -89,9 +89,16 @@ def render(sections: Iterable[Section], console: Console, aligned: bool = True, 
             ]
             print_table(columns, section.rows, console, section.row_styles, section.marks)
         for line in section.lines:
-            console.print(Text(f"  {line}"), soft_wrap=True)
+            print_sentence(Text(line), console, GAP)
         for line in section.legend:
-            console.print(Text(f"  {line}", "dim"), soft_wrap=True)
+            print_sentence(Text(line, "dim"), console, GAP)
+
+
+def print_sentence(text: Text, console: Console, indent: int = 0) -> None:
+    """Prints a text, wrapped to the width of a terminal at blanks; a pipe gets one line."""
+    for line in text.wrap(console, max(console.width - indent, 1), overflow="fold"):
+        line.rstrip()
+        console.print(Text.assemble(" " * indent, line), soft_wrap=True)
 
 
 # -- Markdown -----------------------------------------------------------------------------------------------
@@ -234,9 +241,7 @@ def print_table(
                 cell_style = f"{style} {columns[at].style} {(marks or {}).get(row[at], '')}"
                 lines.append((indent + GAP, Text.assemble((head, HEAD), (row[at], cell_style))))
         for margin, text in lines:
-            for line in text.wrap(console, max(console.width - margin, 1), overflow="fold"):
-                line.rstrip()
-                console.print(Text.assemble(" " * margin, line), soft_wrap=True)
+            print_sentence(text, console, margin)
 
 
 def _print_part(

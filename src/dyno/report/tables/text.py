@@ -36,7 +36,7 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     console.print(f"{notes.trials(run, *how)}; {notes.length(run)}; seed {run.plan['seed']}")
     console.print(notes.machine(run))
     if memory := notes.peaks(run):
-        console.print(Text(memory), soft_wrap=True)
+        sections.print_sentence(Text(memory), console)
     if measured := notes.loops(run):
         console.print(f"Measured by {measured}")
     if run.commit:
