@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -80,12 +81,20 @@ def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Path]:
     return write
 
 
+@contextmanager
+def directory_on_disk(otherwise: Path) -> Iterator[Path]:
+    """A directory on a disk with a short path that the accounts of servers may enter. Without a disk: in
+    `otherwise`."""
+    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else otherwise) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
     """A directory on a disk with a short path that the accounts of servers may enter."""
-    with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else tmp_path) as made:
-        Path(made).chmod(0o755)
-        yield Path(made)
+    with directory_on_disk(tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture
@@ -100,3 +109,13 @@ def shell(tmp_path: Path, work: Path, processes: None) -> Iterator[Shell]:
     made = Shell(tmp_path, work)
     yield made
     made.kill_strays()
+
+
+@pytest.fixture(scope="module")
+def shared_shell(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[Shell]:
+    """A command line for a run whose results several tests of a module read."""
+    home = tmp_path_factory.mktemp("shared")
+    with directory_on_disk(home) as directory:
+        shell = Shell(home, directory / "work")
+        yield shell
+        shell.kill_strays()

@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from dyno import results
+from dyno.report import export
+
 # On a disk by convention, while /tmp may be in memory.
 DISK = Path("/var/tmp")
 TESTS = Path(__file__).parent
@@ -105,9 +108,13 @@ class Shell:
     # -- state afterwards -----------------------------------------------------------------------------------
 
     def shown(self, *arguments: object) -> Any:
-        """Output of `dyno show --json` for the run file."""
-        status, out, err = self.dyno("show", self.file, "--json", *arguments)
-        assert status == 0, err
+        """Output of `dyno show --json` for the run file. Without further arguments this process makes it, because a
+        start of Python takes longer."""
+        if arguments:
+            status, out, err = self.dyno("show", self.file, "--json", *arguments)
+            assert status == 0, err
+        else:
+            out = export.as_json(results.load(self.file))
         return json.loads(out, parse_constant=_not_json)
 
     def cells(self) -> dict[tuple[str, str], dict[str, Any]]:

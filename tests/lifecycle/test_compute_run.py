@@ -32,7 +32,7 @@ def test_libraries_are_right_and_say_what_they_do_not_offer(shell: Shell) -> Non
     words = ("-e", ",".join(LIBRARIES), "-p", "size=200,2_000", "-p", "dtype=float64", *SMALL)
     ended = shell.dyno("run", "compute", *words, "-o", shell.file)
     assert ended.status == 0, ended.out + ended.err
-    cells = shell.shown("--json")["cells"]
+    cells = shell.shown()["cells"]
     assert all(cell["valid"] for cell in cells), [cell["why"] for cell in cells if not cell["valid"]]
     for engine in LIBRARIES:
         gaps = {gap.check for gap in registry.engine(engine).through("compute").gaps}

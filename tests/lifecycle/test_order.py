@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -69,11 +68,11 @@ def lives(shell: Shell, engines: str, *more: str, samples: int = 2, phases: str 
     return [Life(list(together)) for _, together in groupby(events, key=lambda event: event["pid"])]
 
 
-@pytest.fixture
-def life(shell: Shell) -> Iterator[Life]:
+@pytest.fixture(scope="module")
+def life(shared_shell: Shell) -> Life:
     """A single trial with every phase."""
-    (only,) = lives(shell, "recorder", samples=1)
-    yield only
+    (only,) = lives(shared_shell, "recorder", samples=1)
+    return only
 
 
 @pytest.mark.claim("An engine passes a model-based check before it is measured")

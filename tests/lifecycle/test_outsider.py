@@ -12,12 +12,13 @@ from shell import TESTS, Shell
 BYTES = 64 * 4096
 
 
-@pytest.fixture
-def ran(shell: Shell) -> Shell:
-    shell.plugins = [TESTS / "plugins" / "outsider"]
-    status, _, err = shell.dyno("run", "outsider", "-e", "dd,timed", "--samples", "3", "-o", shell.file)
+@pytest.fixture(scope="module")
+def ran(shared_shell: Shell) -> Shell:
+    shared_shell.plugins = [TESTS / "plugins" / "outsider"]
+    words = ("run", "outsider", "-e", "dd,timed", "--samples", "3", "-o", shared_shell.file)
+    status, _, err = shared_shell.dyno(*words)
     assert status == 0, err
-    return shell
+    return shared_shell
 
 
 def cell(ran: Shell, engine: str, phase: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def test_another_program_of_it_runs_beside_with_its_own_helpers(shell: Shell, pl
     for file in Path(server_program).resolve().parent.iterdir():
         (there / file.name).symlink_to(file)
     engines = f"postgresql:program={there}/postgres,postgresql"
-    flags = small(samples=3, phases="rand-key")
+    flags = small(samples=1, phases="rand-key")
     with shell.started("run", "records", "-e", engines, *flags, "-o", shell.file) as process:
         seen = set[str]()
 
