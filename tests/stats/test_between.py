@@ -51,6 +51,46 @@ def test_what_is_the_same_is_not_listed() -> None:
 
 
 @pytest.mark.claim("Differences between two runs are listed, without those that always differ")
+def defined(**definition: Any) -> Run:
+    statements = {"history": {"script": {"": "SELECT 1"}}}
+    return with_header(
+        host=HOST, definition={"schema": {"": "CREATE TABLE a"}, "transactions": statements, **definition}
+    )
+
+
+def test_difference_in_an_index_comes_first() -> None:
+    indexed = defined(after={"": "CREATE INDEX i\n  ON a; ANALYZE", "mariadb": "ANALYZE TABLE a"})
+    indexed = replace(indexed, header={**indexed.header, "host": {"kernel": "6.6"}})
+    pair = between(defined(after={"": "ANALYZE;"}), indexed)
+    assert pair.changes and pair.differences[:3] == (
+        Difference("definition", "after", None, "CREATE INDEX i ON a"),
+        Difference("definition", "after.mariadb", None, "ANALYZE TABLE a"),
+        Difference("machine", "kernel", "6.1", "6.6"),
+    )
+
+
+def test_difference_in_a_variants_schema_is_listed() -> None:
+    one, other = ({"small": {"schema": {"": f"CREATE TABLE a ({kind})"}}} for kind in ("int", "bigint"))
+    further = {**other, "new": {"transactions": {"history": {"script": {"": "SELECT 2"}}}}}
+    pair = between(defined(variants=one), defined(variants=further))
+    expected = "CREATE TABLE a (int)", "CREATE TABLE a (bigint)"
+    assert pair.differences == (Difference("definition", "variants.small.schema", *expected),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"transactions": {"history": {"script": {"": "SELECT 2"}}}}, "transactions"),
+        ({"isolation": "serializable"}, "isolation"),
+        ({"variants": {"v": {"transactions": {"history": {"script": {"": "SELECT 2"}}}}}}, "variants.v"),
+    ],
+)
+def test_runs_with_other_statements_are_refused(changes: dict[str, Any], key: str) -> None:
+    base = defined(variants={"v": {"after": {"": "CREATE INDEX i ON a"}}})
+    with pytest.raises(UsageError, match=f"did other work: they differ in the definition, records.{key}$"):
+        between(base, defined(**{"variants": base.header["definition"]["variants"], **changes}))
+
+
 def test_what_differs_between_the_machines_is_listed_leaf_by_leaf() -> None:
     assert changed({"kernel": "6.6", "cpu": {**HOST["cpu"], "model": "Intel", "available_cores": 4}}) == [
         Difference("machine", "kernel", "6.1", "6.6"),

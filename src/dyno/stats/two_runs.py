@@ -18,8 +18,9 @@ from typing import Any
 
 from dyno.contracts.imported_code import from_facts
 from dyno.contracts.model import TIERS, UsageError
-from dyno.results import Run, defined_work
+from dyno.results import Run
 from dyno.stats.capacity import compared
+from dyno.stats.definitions import check_same_work, preparation_differences
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
 from dyno.stats.metric import CapacitySpeeds, Metric, fitting, speeds
 from dyno.stats.ran_code import shared_files
@@ -36,7 +37,7 @@ OF_THE_MOMENT = (
 @dataclass(frozen=True, slots=True)
 class Difference:
     where: str
-    """'plan', 'machine', 'dyno', 'commit', or a requested engine."""
+    """'definition', 'plan', 'machine', 'dyno', 'commit', or a requested engine."""
     what: str
     before: Any
     """Earlier value; None if it is unknown or missing."""
@@ -91,15 +92,13 @@ def between(
     before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> Between:
     """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
-    rate. Raises UsageError for runs of two suites or two definitions of a suite, for runs of which only one kept the
-    cores awake, for runs of the same code in two environments, and for runs without a common row."""
+    rate. Raises UsageError for runs of two suites, for definitions of a suite that differ in more than the texts that
+    prepare its tables, for runs of which only one kept the cores awake, for runs of the same code in two environments,
+    and for runs without a common row."""
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
-    defined = [defined_work(run.header) for run in (before, after)]
-    if changed := [key for key in {**defined[0], **defined[1]} if defined[0].get(key) != defined[1].get(key)]:
-        where = f"{suites[0]}.{changed[0]}"
-        raise UsageError(f"{before.path} and {after.path} did other work: they differ in the definition, {where}")
+    check_same_work(before, after)
     awake = {bool(run.plan.get("awake")): run.path for run in (before, after)}
     if len(awake) > 1:
         raise UsageError(
@@ -239,8 +238,10 @@ def compare_speeds(
 
 
 def differences(before: Run, after: Run) -> Iterator[Difference]:
-    """Yields the differences: the machine's first, then those of Dyno, the plan and the commit, then each engine's
-    version and settings. A commit that only one of the runs has is no difference."""
+    """Yields the differences: the definition's first, then those of the machine, Dyno, the plan and the commit, then
+    each engine's version and settings. A commit that only one of the runs has is no difference."""
+    for what, only_before, only_after in preparation_differences(before, after):
+        yield Difference("definition", what, only_before, only_after)
     old, new = facts(before), facts(after)
     both = {"machine", "dyno", "plan", *({where for where, _ in old} & {where for where, _ in new})}
     order = {where: at for at, where in enumerate(dict.fromkeys(where for where, _ in (*old, *new)))}

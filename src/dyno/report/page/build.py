@@ -176,7 +176,13 @@ KINDS = {
     "alike": "without a difference",
     "unclear": "without a clear verdict",
 }
-WHERE = {"machine": "machines", "dyno": "Dyno or its loop", "plan": "plans", "commit": "commits"}
+WHERE = {
+    "definition": "definitions",
+    "machine": "machines",
+    "dyno": "Dyno or its loop",
+    "plan": "plans",
+    "commit": "commits",
+}
 
 
 @dataclass(frozen=True)
