@@ -1,7 +1,7 @@
 """The answers of engines to the same operations, side by side: what `dyno run --try` prints."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dyno.report.tables import display
 from dyno.report.tables.sections import Section
@@ -11,6 +11,7 @@ SHOWN = "answers_shown"
 """Fact of a sample: a JSON list of operations, each with its answer as text."""
 FEW = 3
 """Operations on which all engines agree that are shown of each phase; those on which they don't are all shown."""
+NOT_EXECUTED = "not executed"
 
 
 def sections(run: Run) -> Iterator[Section]:
@@ -22,29 +23,43 @@ def sections(run: Run) -> Iterator[Section]:
             cell = run.cells[attempt.cell]
             for sample in attempt.samples:
                 if sample.phase == phase and not cell.floor:
-                    by_engine[cell.asked] = dict(json.loads(str(sample.facts.get(SHOWN, "[]"))))
+                    by_engine[cell.label] = dict(json.loads(str(sample.facts.get(SHOWN, "[]"))))
                     if sample.errors:
-                        failures.append(f"{cell.asked}: {sample.errors} failed; the first: {sample.first_error}")
+                        failures.append(f"{cell.label}: {sample.errors} failed; the first: {sample.first_error}")
                     if sample.void:
-                        failures.append(f"{cell.asked}: {sample.void}")
+                        failures.append(f"{cell.label}: {sample.void}")
             if attempt.outcome != "ok" and not attempt.samples:
-                failures.append(f"{cell.asked}: {attempt.outcome}: {attempt.why}")
-        rows, agreed = [], 0
-        for operation in next(iter(by_engine.values()), {}):
-            answers = {engine: found.get(operation, "not executed") for engine, found in by_engine.items()}
-            same = len(set(answers.values())) == 1
-            agreed += same
-            if not same or agreed <= FEW:
-                rows += [
-                    (operation if number == 0 else "", engine, answer)
-                    for number, (engine, answer) in enumerate(answers.items())
-                ]
-        count = len(next(iter(by_engine.values()), {}))
+                failures.append(f"{cell.label}: {attempt.outcome}: {attempt.why}")
+        remark, rows = _side_by_side(by_engine)
         yield Section(
             display.named(phase),
-            f"{count} operations, {agreed} with the same answer of all",
+            remark,
             ("operation", "engine", "answer"),
             rows,
             left=("operation", "engine", "answer"),
             lines=list(dict.fromkeys(failures)),
         )
+
+
+def _side_by_side(by_engine: Mapping[str, Mapping[str, str]]) -> tuple[str, list[tuple[str, str, str]]]:
+    """Returns the number of operations, of those that all engines executed and of equal answers, as a sentence; and a
+    row for each operation and engine. `by_engine`: answers by operation, of each engine."""
+    rows = list[tuple[str, str, str]]()
+    whole = 0
+    agreed = 0
+    shown = 0
+    # An engine whose time was up has fewer operations than the others.
+    operations = dict.fromkeys(operation for answers in by_engine.values() for operation in answers)
+    for operation in operations:
+        answers = {engine: executed.get(operation, NOT_EXECUTED) for engine, executed in by_engine.items()}
+        by_all = NOT_EXECUTED not in answers.values()
+        same = len({*answers.values()} - {NOT_EXECUTED}) == 1
+        whole += by_all
+        agreed += same and by_all
+        shown += same
+        if not same or shown <= FEW:
+            rows += [(operation if not at else "", *of_engine) for at, of_engine in enumerate(answers.items())]
+    if whole == len(operations):
+        return f"{whole} operations, {agreed} with the same answer of all", rows
+    counts = ", ".join(f"{engine} {len(executed)}" for engine, executed in by_engine.items())
+    return f"{whole} of {len(operations)} operations executed by all ({counts}), {agreed} with the same answer", rows
