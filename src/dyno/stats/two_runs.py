@@ -93,8 +93,8 @@ def between(
 ) -> Between:
     """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
     rate. Raises UsageError for runs of two suites, for definitions of a suite that differ in more than the texts that
-    prepare its tables, for runs of which only one kept the cores awake, for runs of the same code in two environments,
-    and for runs without a common row."""
+    prepare its tables, for runs of which only one kept the cores awake, for runs of the same code in two
+    environments, and for runs without a common row."""
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
