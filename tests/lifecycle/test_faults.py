@@ -128,6 +128,12 @@ FAULTS = (
         rand_key="error in conformance: can't connect to its server: Connection closed by server",
     ),
     expected("opener-error", "error", "error", rand_key="error in conformance: RuntimeError: no license found"),
+    expected(
+        "garbled",
+        "error",
+        plan={"retries": 0},
+        rand_key="error in rand-key: garbled: reading its settings: ValueError: dictionary update .*",
+    ),
     # Errors are counted; the phase is valid if at most 1 % of its operations failed.
     expected("raiser", "ok", rand_key=VALID),
     expected(

@@ -9,12 +9,13 @@ import importlib
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from itertools import islice
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from dyno.contracts.model import Caveat
+from dyno.contracts.model import Caveat, Refused, Wrong
 from dyno.contracts.value_types import LEAST, MOST, MOST_REAL
 
 MOST_VALUES, MOST_CAVEATS, MOST_NAME = 1_000, 100, 200
@@ -91,6 +92,30 @@ def checked_count(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
         raise InvalidValue(f"{where}: expected a whole number from 0 up, got {_shown(value)}")
     return int.__int__(value)
+
+
+class EngineError(Exception):
+    """An engine's own code, or its client library, failed. The text names the engine, what was being done, and the
+    exception."""
+
+
+@contextmanager
+def doing(engine: str, what: str) -> Iterator[None]:
+    """Raises EngineError if the block raises an exception that no contract of Dyno's has. `what`: 'reading its
+    settings'."""
+    try:
+        yield
+    except (Refused, Wrong, InvalidValue, MemoryError):
+        raise
+    except Exception as error:
+        raise EngineError(f"{engine}: {what}: {type(error).__name__}: {exception_text(error)}") from error
+
+
+def typed_text(error: BaseException, text: str) -> str:
+    """Returns the text with the exception's type before it if that is one of Python's own, which a client library
+    raises for a response that it can't read: such texts name no cause."""
+    named = type(error).__module__ == "builtins" and not isinstance(error, OSError)
+    return f"{type(error).__name__}: {text}" if named else text
 
 
 def exception_text(error: BaseException) -> str:

@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 from dyno import registry
 from dyno.contracts import declarations
 from dyno.contracts.cleanup import finally_
-from dyno.contracts.declarations import InvalidValue, exception_text
-from dyno.contracts.model import Absent, Refused, Tier, Unavailable, Wrong
+from dyno.contracts.declarations import EngineError, InvalidValue, doing, exception_text, typed_text
+from dyno.contracts.model import Absent, Caveat, Refused, Tier, Unavailable, Value, Wrong
 from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, Pace
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.suite import Job, Suite, Workload
@@ -85,9 +85,9 @@ def _execute(descriptor: int) -> None:
             outcome, why = "out-of-memory", f"MemoryError: {exception_text(full)}".rstrip(": ")
         except (MachineLost, InvalidValue) as named:
             outcome, why = "error", exception_text(named)
-        except ClientDied as died:
-            error = died
-            outcome, why = "error", exception_text(died)
+        except (ClientDied, EngineError) as known:
+            error = known
+            outcome, why = "error", exception_text(known)
         except Exception as raised:
             error = raised
             outcome, why = "error", f"{type(error).__name__}: {exception_text(error)}"
@@ -171,7 +171,8 @@ def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, 
                 replace(job, server=server).remove(home)
             except Exception as error:
                 # Refused means that the server could not be reached.
-                reporter.report("left", name=name, why=exception_text(error), unreachable=isinstance(error, Refused))
+                why = typed_text(error, exception_text(error))
+                reporter.report("left", name=name, why=why, unreachable=isinstance(error, Refused))
             else:
                 reporter.report("removed", name=name)
     return _resources()
@@ -234,17 +235,28 @@ def _phases(
 
 def _about(workload: Workload, job: Job, remote: bool) -> dict[str, Any]:
     """Describes the engine. `remote`: whether other machines load it."""
-    engine, where = workload.engine(), f"engine {job.spec.name}"
-    caveats, settings = chain(job.spec.caveats, engine.caveats(), workload.caveats()), engine.settings()
+    engine, name, where = workload.engine(), job.spec.name, f"engine {job.spec.name}"
     foreign = job.server is not None and not job.server.own
+    added_settings = dict[str, Value | None]()
+    added_caveats = list[Caveat]()
     if remote and not foreign:
         # This machine's connection, which loads and checks the store, is not the clients'.
         tls = bool(job.server.reached()["files"])  # type: ignore[union-attr]
-        settings = {**settings, "transport": "tcp", "tls": tls}
-        caveats = chain(caveats, (user_server.ENCRYPTED if tls else user_server.UNENCRYPTED,))
+        added_settings = {"transport": "tcp", "tls": tls}
+        added_caveats.append(user_server.ENCRYPTED if tls else user_server.UNENCRYPTED)
+    with doing(name, "reading its version"):
+        version = declarations.checked_text(engine.version(), f"{where}: version")
+    with doing(name, "reading its settings"):
+        settings = engine.settings()
+        if added_settings:
+            settings = {**settings, **added_settings}
+        settings = declarations.checked_values(settings, f"{where}: settings")
+    with doing(name, "reading its caveats"):
+        every = chain(job.spec.caveats, engine.caveats(), workload.caveats(), added_caveats)
+        caveats = declarations.checked_caveats(every, f"{where}: caveats")
     return {
         "tier": job.spec.gives(engine).value if job.spec.gives is not None and foreign else None,
-        "version": declarations.checked_text(engine.version(), f"{where}: version"),
-        "settings": declarations.checked_values(settings, f"{where}: settings"),
-        "caveats": declarations.checked_caveats(caveats, f"{where}: caveats"),
+        "version": version,
+        "settings": settings,
+        "caveats": caveats,
     }

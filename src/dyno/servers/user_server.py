@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from dyno.contracts.declarations import typed_text
 from dyno.contracts.model import STAND_IN_PREFIX, Absent, Caveat, Unavailable, Value
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting
@@ -56,6 +57,8 @@ def lacking(what: str, install: str) -> str:
 
 def unreachable(server: Any, why: object) -> Unavailable:
     """Returns the exception for a failed connection to a server, which may be Dyno's or the user's."""
+    if isinstance(why, Exception):
+        why = typed_text(why, str(why))
     where = "its server" if server.own else mask_password(server.url)
     return Unavailable(f"can't connect to {where}: {' '.join(str(why).split())}")
 

@@ -262,6 +262,13 @@ class Unopenable(Store):
         raise RuntimeError("no license found")
 
 
+class Garbled(Store):
+    """Its settings can't be read, like those of a server in whose response a byte was changed."""
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return dict([("sync", "yes"), ("l",)])  # type: ignore[list-item, arg-type]
+
+
 class Forking(Store):
     """Leaves a sleeping process behind: a started program, a fork, or a fork in a separate session."""
 
@@ -362,6 +369,7 @@ REFUSER = declare(
     options=(Setting("for_ever", boolean, True, "whether another attempt is refused too"),),
 )
 OPENER_ERROR = declare("opener-error", "fails to be opened", opener=Unopenable)
+GARBLED = declare("garbled", "its settings can't be read", opener=Garbled)
 FORKER = declare(
     "forker", "leaves a process behind", opener=Forking, options=(one_of("how", "spawn", "fork", "detach"),)
 )
