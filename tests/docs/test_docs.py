@@ -206,6 +206,13 @@ def test_metrics_are_documented() -> None:
     assert list(named(sections(read("explanations/statistics.md"))["Ratios"])) == list(METRICS)
 
 
+def test_plans_of_every_sql_engine_are_documented() -> None:
+    table = rows(sections(read("reference/suites/sql.md"))["Plans and rows"])
+    described = {name for cells in table for name in cells[0].split(", ")}
+    engines = [registry.engine(name) for name in ours("engine")]
+    assert described == {spec.name for spec in engines if "sql" in spec.ports and not spec.floor}
+
+
 @pytest.mark.parametrize(
     ("section", "said"),
     [
