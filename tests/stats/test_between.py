@@ -254,6 +254,40 @@ def test_rows_of_one_run_only_are_named_with_the_reason() -> None:
     assert [row.cell.asked for row in found.new] == ["duckdb"]
 
 
+def with_options(name: str | None, rates: Sequence[float], **options: Any) -> Run:
+    cell = replace(a_cell("sqlite"), name=name, options=options)
+    return of_rates((cell, {"read": rates}), (a_cell("lmdb"), {"read": (5.0,) * 3}), phases=["read"])
+
+
+def test_rows_are_matched_by_label_first() -> None:
+    found = between(with_options("x", (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=16))
+    assert [change.verdict.ratio for change in found.changes] == [0.5, 1]
+    assert Difference("x", "option.cache_mib", 8, 16) in found.differences
+    # A label on one side only.
+    found = between(with_options(None, (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=8))
+    assert [change.verdict.ratio for change in found.changes] == [0.5, 1]
+
+
+def test_a_labelled_row_that_failed_has_its_reason() -> None:
+    after = with_options("x", (), cache_mib=16)
+    failed = tuple(an_attempt(block, outcome="timeout") for block in range(3))
+    found = between(with_options("x", (100,) * 3), replace(after, attempts=(*after.attempts, *failed)))
+    assert [why for _, why in found.lost] == ["timeout in read: why it ended by timeout"]
+    assert Difference("x", "option.cache_mib", None, 16) in found.differences
+
+
+def test_rows_without_a_number_in_either_run_are_named() -> None:
+    rates = (100,) * 3
+    before = reads(sqlite=rates, lmdb=(), memory=())
+    after = reads(sqlite=rates, lmdb=(), duckdb=())
+    lines = comparison.gone([between(before, after)])
+    assert lines == [
+        "lmdb (process), read: no number to compare: before: not measured yet; after: not measured yet",
+        "memory (process), read: no number to compare: before: not measured yet; after: not in the run",
+        "duckdb (process), read: no number to compare: only after: not measured yet",
+    ]
+
+
 def test_a_row_that_was_not_valid_before_is_new() -> None:
     void = tuple(an_attempt(block, a_sample(void="lost one")) for block in range(3))
     before = replace(reads(sqlite=()), attempts=void)

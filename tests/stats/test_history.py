@@ -15,7 +15,7 @@ from madeup import a_cell, of_rates
 from dyno.contracts.model import UsageError
 from dyno.report.tables import comparison
 from dyno.results import Run
-from dyno.stats.history import CHANCE, changes, steps
+from dyno.stats.history import CHANCE, changes, gaps, judged, steps
 
 NOISE = 0.03
 
@@ -38,6 +38,49 @@ def test_a_step_is_found_at_its_run_with_its_size(seed: int) -> None:
     assert (str(step.at.path), str(step.before.path), step.runs) == ("r6.json", "r5.json", (6, 4))
     low, high = step.verdict.low, step.verdict.high
     assert step.verdict.kind == "slower" and low is not None and high is not None and low < 0.8 < high < 0.9
+
+
+def test_the_interval_of_runs_contains_the_change() -> None:
+    """Small steps in noise with one run in ten far off: the run that is named is often not the one."""
+    random = np.random.default_rng(3)
+    held, named = [], []
+    for _ in range(150):
+        true = int(random.integers(4, 13))
+        far = np.where(random.random(16) < 0.1, 0.5, 0.0)
+        logs = NOISE * random.standard_normal(16) - far - 0.06 * (np.arange(16) >= true)
+        found = list(judged(np.exp(logs).tolist()))
+        if len(found) == 1:
+            ((at, (low, high), _, _),) = found
+            assert 1 <= low <= at <= high < 16
+            held.append(low <= true <= high)
+            named.append(at == true)
+    assert len(held) > 25 and np.mean(held) >= 0.9, (len(held), np.mean(held))
+    assert np.mean(named) < 0.8
+
+
+def test_a_clear_change_has_an_interval_of_one_run() -> None:
+    (step,) = steps(series([1.0] * 6 + [0.5] * 6))
+    assert (str(step.since.path), str(step.until.path)) == ("r5.json", "r6.json")
+    (section, *_) = comparison.history([step])
+    assert section.heads[1] == "after, up to" and section.rows[0][1] == "r5.json, r6.json"
+
+
+def test_a_row_missing_in_some_runs_is_named() -> None:
+    runs = series([1.0] * 8)
+    other = of_rates((a_cell("lmdb"), {"read": ()}), (a_cell("sqlite"), {"read": (5.0,) * 3}), phases=["read"])
+    runs[3] = replace(other, path=Path("r3.json"), header={**other.header, "created": "2026-01-04"})
+    first, second = comparison.history_gaps(gaps(runs), len(runs))
+    assert first == "read, lmdb (process), clients=1 rate=max: a number in 7 of 8 runs; r3.json: not measured yet"
+    assert second.startswith("read, sqlite (process), clients=1 rate=max: a number in 1 of 8 runs; r0.json, ")
+
+
+def test_a_row_is_followed_by_its_label() -> None:
+    runs = []
+    for at, run in enumerate(series([1.0] * 6 + [0.5] * 6)):
+        cells = [replace(cell, name="mine", options={"cache_mib": 8 if at < 6 else 16}) for cell in run.cells]
+        runs.append(replace(run, cells=tuple(cells)))
+    (step,) = steps(runs)
+    assert str(step.at.path) == "r6.json" and gaps(runs) == []
 
 
 def test_two_steps_are_two() -> None:

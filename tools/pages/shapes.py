@@ -285,6 +285,11 @@ class Lost(OneSided):
     """Why it has no number now, or `not in the run`."""
 
 
+class Without(OneSided):
+    why: str
+    """Why, before and after."""
+
+
 class Between(TypedDict):
     schema: int
     confidence: float
@@ -302,6 +307,8 @@ class Between(TypedDict):
     new: list[OneSided]
     limited: list[OneSided]
     """Rows with a number in both runs that are not compared: the load generator was the limit."""
+    without: list[Without]
+    """Rows that have no number, or not the metric, in either run."""
 
 
 class Several(TypedDict):

@@ -20,7 +20,7 @@ from dyno.report.tables import comparison, sections, sweeps
 from dyno.stats import growth
 from dyno.stats.curves import FEWEST_VALUES
 from dyno.stats.growth import DISK, TIME, TRIAL
-from dyno.stats.history import steps
+from dyno.stats.history import gaps, steps
 from dyno.stats.metric import metric
 from dyno.stats.sweep import swept
 from dyno.stats.verdict import MARGIN
@@ -112,8 +112,10 @@ def history_command(runs: tuple[Path, ...], **flags: Any) -> None:
     """
     by, margin = _metric_and_margin(flags)
     loaded = [results.load(path) for path in dict.fromkeys(runs)]
-    changes = steps(loaded, None if by is None else metric(by), margin)
-    _print(comparison.history(changes), comparison.history_lines(changes, len(loaded)))
+    used = None if by is None else metric(by)
+    changes, lacking = steps(loaded, used, margin), gaps(loaded, used)
+    lines = [*comparison.history_gaps(lacking, len(loaded)), *comparison.history_lines(changes, len(loaded))]
+    _print(comparison.history(changes), lines)
 
 
 def _metric_and_margin(flags: dict[str, Any]) -> tuple[str | None, float]:

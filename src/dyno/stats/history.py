@@ -6,6 +6,8 @@ before and after is largest, and then both parts are cut again (E-divisive: Davi
 "A Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data", 2014). A cut counts if at most 5 %
 of the permutations of the values have a cut with such a large distance. This is exact for any noise, if runs without
 a change could have come in any order. A slow drift of the machine is a change too.
+
+Where a change is, is less sure than that there is one: its interval of runs has it in 95 of 100 cases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +20,15 @@ from numpy.typing import NDArray
 from dyno.contracts.model import UsageError
 from dyno.results import Run
 from dyno.stats.estimate import apart
+from dyno.stats.matching import matched_rows
 from dyno.stats.metric import Metric, fitting, speeds
 from dyno.stats.summary import CellSummary
-from dyno.stats.two_runs import rows_of
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
 CHANCE = 0.05
 """Largest share of series without a change in which a change is reported."""
+SURE = 0.95
+"""Probability that a change is in its interval of runs."""
 PERMUTATIONS = 999
 FEWEST_BESIDE = 3
 """Minimum number of runs on each side of a change: fewer have no interval."""
@@ -46,10 +50,42 @@ class SpeedChange:
     """The last run before the change."""
     at: Run
     """The first run after the change."""
+    since: Run
+    """The last run that is surely before the change, at 95 %: the change is after it ..."""
+    until: Run
+    """... and at or before this run."""
     runs: tuple[int, int]
     """Number of runs on each side, up to the next change."""
     verdict: Verdict
     """Verdict on the medians of runs, after the change compared with before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A row that some runs of a history lack, or in which it has no number."""
+
+    row: CellSummary
+    runs: int
+    """Number of runs with a number."""
+    lacking: tuple[tuple[Run, str], ...]
+    """The other runs, each with the reason."""
+
+
+def gaps(runs: Sequence[Run], by: Metric | None = None) -> list[Gap]:
+    """Returns the rows that don't have a number in every run."""
+    rows = matched_rows(runs)
+    found = []
+    for key in dict.fromkeys(key for each in rows for key in each):
+        row = next(each[key] for each in rows if key in each)
+        lacking = []
+        for run, each in zip(runs, rows, strict=True):
+            if key not in each:
+                lacking.append((run, "not in the run"))
+            elif not each[key].valid or not speeds(each[key], by or fitting([each[key]])):
+                lacking.append((run, each[key].why or "no such figure"))
+        if lacking:
+            found.append(Gap(row, len(runs) - len(lacking), tuple(lacking)))
+    return found
 
 
 def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[SpeedChange]:
@@ -61,25 +97,49 @@ def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN)
     for what in ("suite", "awake"):
         if len({str(run.plan.get(what)) for run in ordered}) > 1:
             raise UsageError(f"a history needs runs of one plan; these differ in {what}")
-    rows = [rows_of(run) for run in ordered]
+    rows = matched_rows(ordered)
     steps = []
     for key in dict.fromkeys(key for each in rows for key in each):
         series = [(run, each[key]) for run, each in zip(ordered, rows, strict=True) if key in each]
         used = by or fitting([row for _, row in series])
         points = [(run, row, median(values.values())) for run, row in series if (values := speeds(row, used))]
-        for at, runs_beside, verdict in judged([value for _, _, value in points], margin):
-            steps.append(SpeedChange(points[at][1], used, points[at - 1][0], points[at][0], runs_beside, verdict))
+        for at, (low, high), runs_beside, verdict in judged([value for _, _, value in points], margin):
+            before, here, since, until = (points[place][0] for place in (at - 1, at, low - 1, high))
+            steps.append(SpeedChange(points[at][1], used, before, here, since, until, runs_beside, verdict))
     return sorted(steps, key=lambda step: ordered.index(step.at))
 
 
-def judged(values: Sequence[float], margin: float = MARGIN) -> Iterator[tuple[int, tuple[int, int], Verdict]]:
-    """Yields the changes of a series of speeds. Each has its position, the number of values on each side up to the
-    next change, and the verdict on the values after it compared with those before."""
+def judged(
+    values: Sequence[float], margin: float = MARGIN
+) -> Iterator[tuple[int, tuple[int, int], tuple[int, int], Verdict]]:
+    """Yields the changes of a series of speeds. Each has its position, the first and last position at which it may be
+    at 95 %, the number of values on each side up to the next change, and the verdict on the values after it compared
+    with those before."""
     ends = [0, *changes(values), len(values)]
     for first, at, last in zip(ends, ends[1:], ends[2:], strict=False):
         old, new = values[first:at], values[at:last]
         verdict = judge(apart(new, old), median(new) / median(old), min(len(old), len(new)), margin)
-        yield at, (len(old), len(new)), verdict
+        low, high = _places(np.log(np.asarray(values[first:last], dtype=float)))
+        yield at, (min(first + low, at), max(first + high, at)), (len(old), len(new)), verdict
+
+
+def _places(values: Values) -> tuple[int, int]:
+    """Returns the first and the last of the most probable positions of the only change of a series of logarithms,
+    which have a probability of 95 % together.
+
+    All positions are equally probable beforehand, and both sides have noise of one size by Laplace's law, of which a
+    single run that went wrong is a part: with normal noise, one would be taken for a side of its own.
+    """
+    count = len(values)
+    cuts = np.arange(1, count)
+    apart = [np.abs(part - np.median(part)).sum() for cut in cuts for part in (values[:cut], values[cut:])]
+    deviations = np.array(apart).reshape(-1, 2).sum(axis=1)
+    logs = -(count - 2) * np.log(deviations + NEAR) - np.log(cuts * (count - cuts)) / 2
+    chances = np.exp(logs - logs.max())
+    order = np.argsort(-chances)
+    enough = int(np.searchsorted(np.cumsum(chances[order]), SURE * chances.sum())) + 1
+    places = cuts[order[:enough]]
+    return int(places.min()), int(places.max())
 
 
 def changes(values: Sequence[float], chance: float = CHANCE, seed: int = 1) -> list[int]:

@@ -9,7 +9,7 @@ that all verdicts on the row together are wrong as seldom as the one verdict of 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,9 +22,10 @@ from dyno.results import Run
 from dyno.stats.capacity import compared
 from dyno.stats.definitions import check_same_work, preparation_differences
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
+from dyno.stats.matching import matched_rows
 from dyno.stats.metric import CapacitySpeeds, Metric, fitting, speeds
 from dyno.stats.ran_code import shared_files
-from dyno.stats.summary import CellSummary, grouped, summarize
+from dyno.stats.summary import CellSummary, grouped
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
 
 # Facts of the machine that change all the time.
@@ -37,7 +38,7 @@ OF_THE_MOMENT = (
 @dataclass(frozen=True, slots=True)
 class Difference:
     where: str
-    """'definition', 'plan', 'machine', 'dyno', 'commit', or a requested engine."""
+    """'definition', 'plan', 'machine', 'dyno', 'commit', or a requested engine: its label, if both runs have that."""
     what: str
     before: Any
     """Earlier value; None if it is unknown or missing."""
@@ -74,6 +75,8 @@ class Between:
     """Rows with a number only after."""
     limited: tuple[CellSummary, ...] = ()
     """Rows with a number in both runs of which one was limited by the load generator: the later one, if both were."""
+    without: tuple[tuple[CellSummary, str], ...] = ()
+    """Rows without a number, or without the metric, in both runs, each with the reason."""
     shared: tuple[str, ...] = ()
     """Files of the user's code that both runs imported although they had different environments."""
 
@@ -105,12 +108,12 @@ def between(
             f"{awake[True]} was measured with --awake and {awake[False]} without, so every ratio would contain the"
             " cost of waking cores; measure both with --awake, or both without"
         )
-    old, new = rows_of(before), rows_of(after)
+    old, new = matched_rows([before, after])
     if not old.keys() & new.keys():
         raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")
     valid = {key: row for key, row in old.items() if row.valid}
     paired = in_turns(before, after)
-    changes, lost, limited = [], [], []
+    changes, lost, limited, without = [], [], [], list[tuple[CellSummary, str]]()
     for key, was in valid.items():
         row = new.get(key)
         compared_anyway = by is not None and by.needs
@@ -126,6 +129,13 @@ def between(
             # If the earlier row lacks the metric, as a bulk phase lacks percentiles, the row is not lost.
             why = f"no {by.title}" if by and row is not None and row.valid else "not measured"
             lost.append((was, "not in the run" if row is None else row.why or why))
+        else:
+            without.append((was, f"no {by.title} before"))
+    for key in (key for key, row in old.items() if not row.valid):
+        row = new.get(key)
+        if row is None or not row.valid:
+            after_why = "not in the run" if row is None else row.why
+            without.append((old[key], f"before: {old[key].why}; after: {after_why}"))
     return Between(
         before,
         after,
@@ -137,6 +147,10 @@ def between(
         new=tuple(row for key, row in new.items() if row.valid and key not in valid),
         limited=tuple(limited),
         shared=shared_files(before, after, old, new),
+        without=(
+            *without,
+            *((row, f"only after: {row.why}") for key, row in new.items() if not row.valid and key not in old),
+        ),
     )
 
 
@@ -163,25 +177,6 @@ def halves(run: Run) -> tuple[Run, Run]:
         return replace(run, path=path, attempts=tuple(attempt for attempt in run.attempts if attempt.block in of))
 
     return part(blocks[:middle]), part(blocks[middle:])
-
-
-def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
-    """Returns the rows by the key that identifies a row in two runs."""
-    rows = (row for row in summarize(run) if not row.cell.floor)
-    # Figures of an outside tool can't be compared with Dyno's own. Another version of the tool is only a difference.
-    return {
-        (
-            row.phase,
-            # Without a sample, the suite's declaration says whether an outside tool measures the row.
-            row.reported_by is not None or (not row.samples and row.about.reported),
-            # On a user's own server, the tier depends on the server's settings, which may have changed between the
-            # runs.
-            "follows" if row.cell.follows else row.cell.tier,
-            row.cell.asked,
-            row.cell.combination,
-        ): row
-        for row in rows
-    }
 
 
 def in_turns(before: Run, after: Run) -> bool:
@@ -242,7 +237,8 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
     each engine's version and settings. A commit that only one of the runs has is no difference."""
     for what, only_before, only_after in preparation_differences(before, after):
         yield Difference("definition", what, only_before, only_after)
-    old, new = facts(before), facts(after)
+    labels = {cell.name for cell in before.cells} & {cell.name for cell in after.cells} - {None}
+    old, new = facts(before, labels), facts(after, labels)
     both = {"machine", "dyno", "plan", *({where for where, _ in old} & {where for where, _ in new})}
     order = {where: at for at, where in enumerate(dict.fromkeys(where for where, _ in (*old, *new)))}
     for key in sorted(dict.fromkeys([*old, *new]), key=lambda key: order[key[0]]):
@@ -250,9 +246,10 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
             yield Difference(*key, old.get(key), new.get(key))
 
 
-def facts(run: Run) -> dict[tuple[str, str], Any]:
+def facts(run: Run, labels: Collection[str | None] = ()) -> dict[tuple[str, str], Any]:
     """Returns the facts of machine, Dyno, plan, commit and engines by `where` and `what` of a Difference, without
-    facts that change all the time. Engines come last, each with its version."""
+    facts that change all the time. Engines come last, each with its version; rows with one of these labels are called
+    by it, and have their engine and options too."""
     loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
     names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
     tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
@@ -264,7 +261,7 @@ def facts(run: Run) -> dict[tuple[str, str], Any]:
         "dyno": dyno,
         "plan": run.plan,
         "commit": {} if run.commit is None else {"hash": run.commit},
-        **_engines(run),
+        **_engines(run, labels),
     }
     return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
 
@@ -279,19 +276,25 @@ def _leaves(tree: Any, at: str = "") -> Iterator[tuple[str, Any]]:
         yield at, tree
 
 
-def _engines(run: Run) -> dict[str, dict[str, Any]]:
-    """Returns the version and settings of each requested engine in its last trial. If an engine has several tiers,
-    each has an entry."""
+def _engines(run: Run, labels: Collection[str | None]) -> dict[str, dict[str, Any]]:
+    """Returns the version and settings of each requested engine in its last trial, and the engine and options of
+    these labels. If an engine has several tiers, each has an entry."""
     engines: dict[str, dict[str, Any]] = {}
     tiers = grouped((cell.asked, cell.tier) for cell in run.cells)
+    names = {}
+    for at, cell in enumerate(run.cells):
+        called = cell.name if cell.name is not None and cell.name in labels else cell.asked
+        names[at] = f"{called} ({cell.tier_name})" if len(set(tiers[cell.asked])) > 1 else called
+        if cell.name in labels and not cell.floor:
+            engines[names[at]] = {"engine": cell.engine, **{f"option.{key}": of for key, of in cell.options.items()}}
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         if attempt.version is not None and not cell.floor:
-            name = f"{cell.asked} ({cell.tier_name})" if len(set(tiers[cell.asked])) > 1 else cell.asked
             tier = {} if attempt.tier is None else {"tier": attempt.tier.value}
             code = from_facts(attempt.facts)
             imported = {} if code is None else code.to_facts()
-            engines[name] = {"version": attempt.version, **tier, **(attempt.settings or {}), **imported}
+            known = {"version": attempt.version, **tier, **(attempt.settings or {}), **imported}
+            engines[names[attempt.cell]] = {**engines.get(names[attempt.cell], {}), **known}
     return engines
 
 

@@ -361,7 +361,7 @@ def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
                 point.step, point.step_text = point.verdict.kind, wording.verdict(point.verdict)
         timed = here[-1].row.paced
         values = [median((point.row.response if timed else point.row.throughput).values()) for point in here]
-        for first, (before, after), verdict in judged(values) if len(here) >= FEWEST_RUNS else ():
+        for first, _, (before, after), verdict in judged(values) if len(here) >= FEWEST_RUNS else ():
             if verdict.kind in ("faster", "slower") and verdict.ratio is not None:
                 percent = abs(100 * (verdict.ratio - 1))
                 change = f"{verdict.kind} by {percent:.{1 if percent < 10 else 0}f} %"

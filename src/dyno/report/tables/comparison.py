@@ -17,7 +17,7 @@ from dyno.report.tables.wording import LEVEL, level
 from dyno.results import Run
 from dyno.stats import two_runs
 from dyno.stats.compare import Table, against
-from dyno.stats.history import CHANCE, SpeedChange
+from dyno.stats.history import CHANCE, SURE, Gap, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
 from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.two_runs import Between, Change, Difference, GateResult, differences
@@ -184,24 +184,29 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
         steps = list(group)
         at = steps[0].at
         title = display.named(f"{at.path}  {_minute(at)}".strip(), _commit(at))
-        dates = [
-            f"{run.path} ({display.named(_minute(run), _commit(run))})"
-            for run in {str(step.before.path): step.before for step in steps}.values()
-            if run.commit
-        ]
+        befores = {str(step.before.path): step.before for step in steps}.values()
+        dates = [_dated(run) for run in befores if run.commit]
         remark = f"changed here; the last before: {display.listed(dates)}" if dates else "changed here"
-        heads = ("row", "before", "after", "ratio", f"[{LEVEL}]", "verdict")
+        heads = ("row", "after, up to", "before", "after", "ratio", f"[{LEVEL}]", "verdict")
         rows = []
         for step in steps:
             by = "" if step.metric is THROUGHPUT else step.metric.title
             name = display.named(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
             runs = [f"{n} runs" for n in step.runs]
-            rows.append((name, *runs, *wording.ratio(step.verdict), wording.verdict(step.verdict, step.metric)))
-        sections.append(Section(title, remark, heads, rows, left=("row", "verdict"), keys=("row",)))
-        for before in {str(step.before.path): step.before for step in steps}.values():
+            place = f"{_dated(step.since)}, {_dated(step.until)}"
+            rows.append(
+                (name, place, *runs, *wording.ratio(step.verdict), wording.verdict(step.verdict, step.metric))
+            )
+        sections.append(Section(title, remark, heads, rows, left=heads[:2] + heads[-1:], keys=("row",)))
+        for before in befores:
             if other := [d for d in differences(before, at) if d.where not in NOT_LISTED][:MOST_DIFFERENCES]:
                 sections.append(_differences(other, f"from {before.path}"))
     return sections
+
+
+def _dated(run: Run) -> str:
+    """Returns the run's file, with its time and commit if the commit is known."""
+    return f"{run.path} ({display.named(_minute(run), _commit(run))})" if run.commit else str(run.path)
 
 
 # -- as sentences -------------------------------------------------------------------------------------------
@@ -247,6 +252,7 @@ def gone(of: Sequence[Between]) -> list[str]:
             for row in pair.limited
             if row.limit is not None
         ]
+        lost += [f"{_name(row.cell)}, {row.phase}: no number to compare: {why}" for row, why in pair.without]
         if pair.shared:
             lost.append(f"Both sides ran {display.listed(pair.shared)}, though their environments differ.")
         lines += [f"{pair.after.path}: {line}" for line in lost] if len(of) > 1 else lost
@@ -275,7 +281,19 @@ def history_lines(of: Sequence[SpeedChange], runs: int) -> list[str]:
     """Returns lines that explain the changes in a series of `runs` runs."""
     chance = f"Of {round(1 / CHANCE)} rows without a change, one is named by chance."
     none = [] if of else [f"No row changed in {runs} runs."]
-    return [*none, f"Each run's median is one value; a change has three runs on each side. {chance}"]
+    where = f"A change is after the one run and at or before the other in {SURE * 100:g} of 100 cases. " * bool(of)
+    return [*none, f"Each run's median is one value; a change has three runs on each side. {where}{chance}"]
+
+
+def history_gaps(of: Sequence[Gap], runs: int) -> list[str]:
+    """Returns a line for each row that lacks a number in some of the `runs` runs."""
+    lines = []
+    for gap in of:
+        by_why = grouped((why, str(run.path)) for run, why in gap.lacking)
+        parts = [f"{display.listed(paths)}: {why}" for why, paths in by_why.items()]
+        name = display.named(gap.row.phase, _name(gap.row.cell), units.params(gap.row.cell.params))
+        lines.append(f"{name}: a number in {gap.runs} of {runs} runs; {'; '.join(parts)}")
+    return lines
 
 
 # -- as JSON ------------------------------------------------------------------------------------------------
@@ -344,6 +362,7 @@ def between_data(of: Between, margin: float, results: Sequence[GateResult] = ())
         "lost": [{**_row_data(row.phase, row.cell), "why": why} for row, why in of.lost],
         "new": [_row_data(row.phase, row.cell) for row in of.new],
         "limited": [_row_data(row.phase, row.cell) for row in of.limited],
+        "without": [{**_row_data(row.phase, row.cell), "why": why} for row, why in of.without],
     }
 
 
