@@ -181,8 +181,7 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
             scheduler=task.scheduler(position.client),
             writes=phase.writes,
             watch=partial(cpu_ns, task.server),
-            # Several clients must not write to the worker's pipe at the same time, so only a single client announces
-            # checks.
+            # Several clients must not write to the worker's pipe at the same time, so only a single one announces.
             announce=task.announce if task.clients == 1 else lambda: None,
             make=make,
         )
@@ -341,14 +340,14 @@ def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, pare
     except BaseException as error:
         barrier.abort()
         task.abort()
-        if isinstance(error, Refused):
-            # The exception's own type may not be known to the parent.
-            result = (Unavailable if isinstance(error, Unavailable) else Refused)(str(error))
-        elif isinstance(error, (MemoryError, threading.BrokenBarrierError)):
-            result = error
-        else:
-            result = ClientDied(f"{type(error).__name__}: {error}")
+        result = error if isinstance(error, (MemoryError, threading.BrokenBarrierError)) else _plain(error)
     sender.send((result, own_peak_resident_bytes()))
+
+
+def _plain(error: BaseException) -> Exception:
+    """Returns the error as one of a type that every process knows."""
+    kind = next((kind for kind in (ClientDied, Unavailable, Refused) if isinstance(error, kind)), None)
+    return ClientDied(f"{type(error).__name__}: {error}") if kind is None else kind(str(error))
 
 
 Results = list[Tally | BaseException | None]
@@ -392,13 +391,9 @@ def _tallies(results: Results) -> list[Tally]:
     for client, result in broken_last:
         if isinstance(result, MemoryError):
             raise result
-        if isinstance(result, Refused):
-            kind = Unavailable if isinstance(result, Unavailable) else Refused
-            raise kind(f"client {client}: {result}")
         if result is None:
             raise ClientDied(f"client {client} ended without a result")
         if not isinstance(result, Tally):
-            # The error of another process has its name in the text.
-            name = "" if isinstance(result, ClientDied) else f"{type(result).__name__}: "
-            raise ClientDied(f"client {client}: {name}{result}")
+            error = _plain(result)
+            raise type(error)(f"client {client}: {error}")
     return [result for result in results if isinstance(result, Tally)]
