@@ -118,7 +118,11 @@ def test_command_on_a_page_repeats_the_run(shell: Shell, words: tuple[str, ...])
     [
         (["replicate", "all", "--overwrite"], {}, "dyno replicate all -o all-1 --resume"),
         (["replicate", "all", "--resume", "-o", "x"], {"path": "x", "resume": True}, None),
-        (["run", "records", "-e", "redis:url=redis://:secret@host"], {}, "repeat the command with -o all-1 --resume"),
+        (
+            ["run", "records", "--overwrite", "-e", "redis:url=redis://:secret@host"],
+            {},
+            "repeat the command with -o all-1 --resume, without --overwrite",
+        ),
     ],
 )
 def test_printed_command_names_the_output_and_no_password(

@@ -11,18 +11,20 @@ from dyno.contracts.passwords import mask_argument
 
 WORDS = "dyno.words"
 """Key of the arguments of `dyno` in the context of click."""
-END_OF_OPTIONS = "--"
+END_OF_OPTIONS, OVERWRITE = "--", "--overwrite"
 
 
 def resume_command(output: Path) -> str:
     """Returns the command that is being executed, changed so that it continues what it has written to `output`, which
     is the value of its `-o`. If the command has a password, returns a sentence without it."""
     context = click.get_current_context()
-    words = [word for word in context.find_root().meta[WORDS] if word != "--overwrite"]
+    given = context.find_root().meta[WORDS]
+    words = [word for word in given if word != OVERWRITE]
     more = [] if context.params.get("path") else ["-o", str(output)]
     if not context.params.get("resume"):
         more.append("--resume")
     if any(mask_argument(word) != word for word in words):
-        return f"repeat the command with {shlex.join(more)}"
+        without = f", without {OVERWRITE}" if OVERWRITE in given else ""
+        return f"repeat the command with {shlex.join(more) or 'the same words'}{without}"
     end = words.index(END_OF_OPTIONS) if END_OF_OPTIONS in words else len(words)
     return shlex.join(["dyno", *words[:end], *more, *words[end:]])

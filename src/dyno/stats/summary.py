@@ -174,7 +174,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
             if (id(cell), phase) not in absent
         )
     except (TypeError, ValueError) as error:
-        # This is the first place that decodes the run's histograms.
+        # Only of a run that was not loaded from a file: loading checks histograms.
         raise damaged(run.path, error) from None
 
 

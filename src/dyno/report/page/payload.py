@@ -329,11 +329,9 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
 
 
 def command(run: Run) -> list[str]:
-    """Returns the command that makes the same plan, as quoted words. A definition is only in the run file, which a
-    bundle repeats: two commands."""
+    """Returns the command that makes the same plan, as quoted words. A definition takes two: a bundle repeats it."""
     if run.header.get("definition") is not None:
-        file = run.path.name
-        publish = ["dyno", "publish", file, "-o", f"{run.path.stem}.dyno"]
+        publish = ["dyno", "publish", run.path.name, "-o", f"{run.path.stem}.dyno"]
         return [*map(shlex.quote, publish), "&&", "dyno", "replicate", shlex.quote(publish[-1]), "--trust"]
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     tiers = {cell.tier_name for cell in cells}
@@ -341,8 +339,6 @@ def command(run: Run) -> list[str]:
     for asked in sorted({cell.asked for cell in cells}):
         words += ["-e", asked]
     for name, values in _params(run).items():
-        if name == "rate" and run.limits:
-            continue
         if name in OWN_FLAGS:
             words += [f"--{name}", ",".join(values)]
         elif any(values):
@@ -353,14 +349,14 @@ def command(run: Run) -> list[str]:
     if len(tiers) == 1 and (tier := next(iter(tiers))) is not None:
         words += ["--tier", tier]
     words += ["--phases", ",".join(run.plan["phases"])]
-    options = {name: run.plan.get(name) for name in FLAGS}
+    options = {name: run.plan.get(name) for name in (*FLAGS, "within", "confirm")}
     if run.limits:
         words += [word for limit in run.plan["limit"] for word in ("--limit", str(limit))]
-        options |= {name: run.plan.get(name) for name in ("within", "confirm")} | dict.fromkeys(SEARCHED)
+        options |= dict.fromkeys(SEARCHED)
     if options["duration"] is not None:
         options["budget"] = None
     if (until := run.plan.get("until")) is not None:
-        options |= {"until": f"{until * 100:g}%", "within": run.plan.get("within")}
+        options["until"] = f"{until * 100:g}%"
     for name in ("memory", "confine"):
         options[name] = None if run.plan.get(name) is None else run.plan[name] / GIB
     for name, value in options.items():
@@ -372,7 +368,8 @@ def command(run: Run) -> list[str]:
 
 
 def _params(run: Run) -> dict[str, list[str]]:
-    names = run.cells[0].params
+    # A search chooses its rates.
+    names = [name for name in run.cells[0].params if not (run.limits and name == "rate")]
     return {name: list(dict.fromkeys(str(units.yes_no(cell.params[name])) for cell in run.cells)) for name in names}
 
 
