@@ -242,6 +242,20 @@ def test_under_three_blocks_nothing_is_proven(blocks: int) -> None:
     )
 
 
+def test_reason_that_proves_nothing_is_said_once() -> None:
+    cells = [
+        (a_cell(name, tier, size=size), {"read": [10.0, 11.0 + size]})
+        for name in ("lmdb", "sqlite")
+        for tier in (Tier.PROCESS, Tier.POWER)
+        for size in (1, 2, 3)
+    ]
+    (text,) = wording.answers(of_rates(*cells, phases=["read"]))
+    assert text.count("prove") == text.count("a ratio takes 3 samples of both, not 2") == 1
+    assert text.startswith("The best figures prove nothing: ")
+    assert "lmdb in read: at tier process with size=1; at tier process with size=2" in text
+    assert text.count("at tier ") == 6
+
+
 def test_one_with_too_few_samples_is_not_placed_among_those_that_have_them() -> None:
     sentence = only(reads(sqlite=(100,) * 4, lmdb=(210,) * 4, memory=(150, None, None, 150)))
     assert sentence.startswith("At tier process, lmdb is the fastest in read: at least 2.1 times as fast as sqlite (")

@@ -27,9 +27,10 @@ from dyno.stats.compare import evicted
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import Center
 from dyno.stats.load_limit import cores
+from dyno.stats.matching import matched_rows
 from dyno.stats.metric import CAPACITY, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, grouped
-from dyno.stats.two_runs import compare_speeds, rows_of
+from dyno.stats.two_runs import compare_speeds
 from dyno.stats.verdict import CONFIDENCE, MARGIN, MOST_MORE, Verdict, judge
 
 UNFLUSHED = ("ram", "flush")
@@ -128,7 +129,7 @@ def machines(runs: Sequence[Run]) -> tuple[Machine, ...]:
         by_folder.append((folder, folders[folder]))
         by_name.append(((folder, rest), rest or folders[folder]))
         by_hardware.append((_hardware(run), str(_hardware(run)[0] or "unknown processor")))
-    rows = [set(_rows(run)) for run in runs]
+    rows = [set(of_run) for of_run in _rows(runs)]
     best: tuple[Machine, ...] = tuple(Machine(name, (run,)) for name, run in zip(names, runs, strict=True))
     # If each run has its own folder, the folders' names say more than the files'.
     fewest = len(runs) + 1
@@ -157,23 +158,26 @@ def _hardware(run: Run) -> tuple[object, ...]:
 Key = tuple[object, ...]
 
 
-def _rows(run: Run) -> dict[Key, CellSummary]:
-    """Returns the rows by what makes them the same work on another machine."""
-    suite, definition = str(run.plan["suite"]), json.dumps(defined_work(run.header), sort_keys=True)
-    same = suite, definition, bool(run.plan.get("awake")), tuple(map(str, run.limits))
-    return {(*same, row.cell.tier, row.temperature, *key): row for key, row in rows_of(run).items()}
+def _rows(runs: Sequence[Run]) -> list[dict[Key, CellSummary]]:
+    """Returns the rows of each run, by what makes them the same work on another machine."""
+    found = list[dict[Key, CellSummary]]()
+    for run, matched in zip(runs, matched_rows(runs), strict=True):
+        suite, definition = str(run.plan["suite"]), json.dumps(defined_work(run.header), sort_keys=True)
+        same = suite, definition, bool(run.plan.get("awake")), tuple(map(str, run.limits))
+        found.append({(*same, row.cell.tier, row.temperature, *key): row for key, row in matched.items()})
+    return found
 
 
 def choose(of: Sequence[Machine]) -> Choice:
     """Returns the comparison of machines. It has no line if no machine has the work of another."""
     rows: dict[str, dict[Key, CellSummary]] = {machine.name: {} for machine in of}
     unusable: dict[str, dict[Key, str]] = {machine.name: {} for machine in of}
-    for machine in of:
-        for run in machine.runs:
-            for key, row in _rows(run).items():
-                rows[machine.name][key] = row
-                if why := _why_unusable(run, row):
-                    unusable[machine.name][key] = why
+    measured = [(machine.name, run) for machine in of for run in machine.runs]
+    for (name, run), of_run in zip(measured, _rows([run for _, run in measured]), strict=True):
+        for key, row in of_run.items():
+            rows[name][key] = row
+            if why := _why_unusable(run, row):
+                unusable[name][key] = why
     usable = {name: {k: row for k, row in of_one.items() if k not in unusable[name]} for name, of_one in rows.items()}
     lines = _lines(usable)
     compared = {id(row) for line in lines for row in line.rows}

@@ -15,7 +15,7 @@ from dyno.results import Run
 from dyno.stats import findings
 from dyno.stats.findings import CONFIRMED, Check
 from dyno.stats.metric import estimated, metric
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.summary import CellSummary, grouped, summarize
 
 APART = "; "
 LEGEND = (
@@ -38,8 +38,8 @@ def published(experiment: Experiment) -> str:
 
 
 def ours(experiment: Experiment, run: Run) -> tuple[str, list[str]]:
-    """Returns this run's order, and why systems are not in it. Rows that can't be compared are in separate orders.
-    The order is unknown if no two rows can be compared."""
+    """Returns this run's order, and why systems are not in it, each reason once. Rows that can't be compared are in
+    separate orders. The order is unknown if no two rows can be compared."""
     if experiment.order.none:
         return units.UNKNOWN, []
     sides, reasons = _sides(experiment, run)
@@ -63,9 +63,12 @@ def ours(experiment: Experiment, run: Run) -> tuple[str, list[str]]:
             tier = display.tier(chain[0].row.cell.tier)
             orders.append(f"{text} ({tier})" if tier else text)
         else:
-            why = whys.get(chain[0].name, "no other system was measured")
-            reasons.append(f"{chain[0].name} is not in the order: {why}")
-    return APART.join(orders) or units.UNKNOWN, reasons
+            reasons.append((whys.get(chain[0].name, "no other system was measured"), chain[0].name))
+    lines = [
+        f"{display.listed(names)} {'is' if len(names) == 1 else 'are'} not in the order: {why}"
+        for why, names in grouped(reasons).items()
+    ]
+    return APART.join(orders) or units.UNKNOWN, lines
 
 
 def section(experiment: Experiment, run: Run) -> Section:
@@ -80,11 +83,12 @@ def section(experiment: Experiment, run: Run) -> Section:
     return Section("Order", place, heads, rows, left=heads, keys=heads[:1], lines=lines, legend=[LEGEND])
 
 
-def _sides(experiment: Experiment, run: Run) -> tuple[list[_Side], list[str]]:
-    """Returns the systems that have a figure, by tier and fastest first, and why the others have none."""
+def _sides(experiment: Experiment, run: Run) -> tuple[list[_Side], list[tuple[str, str]]]:
+    """Returns the systems that have a figure, by tier and fastest first; and for the others the reason and the
+    name."""
     order, by = experiment.order, metric(experiment.order.metric)
     contenders = {each.name: each for each in experiment.contenders}
-    ranked, reasons = list[tuple[int, float, _Side]](), list[str]()
+    ranked, reasons = list[tuple[int, float, _Side]](), list[tuple[str, str]]()
     names = order.sides or contenders
     for name in names:
         contender = contenders.get(name, experiment.contenders[0])
@@ -95,7 +99,7 @@ def _sides(experiment: Experiment, run: Run) -> tuple[list[_Side], list[str]]:
         if row is None or figure is None:
             otherwise = findings.NOT_MEASURED if row is None else f"no trial recorded the {by.title}"
             why = gaps.reasons(run, [order.phase], contender.engine, otherwise)("")
-            reasons.append(f"{title} is not in the order: {why}")
+            reasons.append((why, title))
             continue
         speed = 1 / figure.median if by.inverse else figure.median
         ranked.append((TIERS.index(row.cell.tier), -speed, _Side(title, params, row)))

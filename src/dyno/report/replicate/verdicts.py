@@ -1,6 +1,7 @@
 """The findings of a published experiment, checked against a run: each has a verdict and its ratios."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
@@ -32,6 +33,7 @@ STYLES = {
     UNCHECKED: "dim",
 }
 HEADS = ("phase", "metric", "claim", "where", "verdict", "ratio", "tier")
+RATIO = HEADS.index("ratio")
 AGAINST = " against "
 LEGEND = (
     "Ratios are of facts, such as sizes, or of speeds: of a latency or CPU time, the inverse. They are taken block by"
@@ -44,13 +46,19 @@ LEGEND = (
 
 
 def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
-    """Yields a section for each finding, with its verdict and ratios."""
+    """Yields a section for each finding, with its verdict and ratios. The reason why several rows have no ratio is
+    printed once, with a number that the rows have."""
     results = findings.check(run, experiment.findings)
     verdict_counts = counts([result.kind for result in results])
     yield Section("Published findings, and whether this run confirms them", verdict_counts)
-    for result in results:
+    tables = [list(_rows(result, run, experiment)) for result in results]
+    reasons = Counter(check.why for result in results for check in result.checks if check.why is not None)
+    shown_reasons = [row[RATIO] for rows in tables for row in rows if row[RATIO] in reasons]
+    repeated = [why for why, count in Counter(shown_reasons).items() if count > 1]
+    notes = {why: f"({number})" for number, why in enumerate(repeated, 1)}
+    for result, whole in zip(results, tables, strict=True):
+        rows = [tuple(notes.get(cell, cell) for cell in row) for row in whole]
         text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
-        rows = list(_rows(result, run, experiment))
         marks = STYLES | {row[-1]: "yellow" if AGAINST in row[-1] else "dim" for row in rows}
         lines = list(_notes(result, experiment))
         # A finding without parameters or tiers gets no empty columns for them.
@@ -58,7 +66,7 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
         heads = tuple(HEADS[at] for at in shown)
         rows = [tuple(row[at] for at in shown) for row in rows]
         yield Section(result.kind, text, heads, rows, heads, heads[:3], lines, marks=marks)
-    yield Section("", legend=[LEGEND])
+    yield Section("", lines=[f"{note} {why}" for why, note in notes.items()], legend=[LEGEND])
 
 
 def counts(kinds: list[str]) -> str:

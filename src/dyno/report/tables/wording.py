@@ -160,12 +160,18 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     changing = varying(run)
     groups: dict[object, list[Answer]] = {}
     for at, of in enumerate(called(run, names)):
+        if _unproven(of):
+            # They share a sentence, which would otherwise repeat itself for each tier and combination.
+            groups.setdefault(_unproven(of), []).append(of)
+            continue
         several = of.others or of.left_out or of.set_aside or of.warm or of.limited
         # An engine without a competitor gets a single sentence for all combinations of parameters.
         groups.setdefault(at if several else (of.tiers, of.best.label, of.phases), []).append(of)
     sentences = []
     for of, *others in groups.values():
-        if others:
+        if others and _unproven(of):
+            sentences.append(_together([of, *others], changing))
+        elif others:
             alone = f"{_phases(of)}: {of.best.label} has no competitor{_at_this_tier(of)}"
             sentences.append(f"{_where(of, ())}{alone}, with any of {len(others) + 1} combinations of parameters.")
         else:
@@ -209,8 +215,13 @@ def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
 
 def place(of: Answer, changing: Sequence[str]) -> str:
     """Returns 'get and scan together (hot), at tier process'."""
+    return display.named(_phases(of), _place(of, changing))
+
+
+def _place(of: Answer, changing: Sequence[str]) -> str:
+    """Returns 'at tier process with clients=4', which may be empty."""
     where = _where(of, changing).removesuffix(", ")
-    return display.named(_phases(of), where and f"{where[0].lower()}{where[1:]}")
+    return where and f"{where[0].lower()}{where[1:]}"
 
 
 def ahead(of: Answer) -> dict[str, str]:
@@ -223,12 +234,34 @@ def ahead(of: Answer) -> dict[str, str]:
 
 
 def _answer(of: Answer, changing: Sequence[str]) -> str:
-    parts = [f"{_where(of, changing)}{_best(of)}.", *_others(of), *_exceptions(of)]
-    if len(of.tiers) > 1:
-        cells = [of.best, *(cell for cell, _ in of.others)]
-        names = ", ".join(display.engine(cell.label, cell.tier) for cell in cells)
-        parts.append(f"The tiers differ: {names}; {display.ACROSS}.")
-    return " ".join(parts)
+    return " ".join([f"{_where(of, changing)}{_best(of)}.", *_others(of), *_exceptions(of), *_across(of)])
+
+
+def _unproven(of: Answer) -> str:
+    """Returns why the best figures prove nothing; empty if they do, or if there is no other engine."""
+    if not of.others or of.others[0][1].blocks >= FEWEST_BLOCKS:
+        return ""
+    if of.metric is CAPACITY:
+        return "the probes scatter too much for an interval of 99 %"
+    return f"a ratio takes {FEWEST_BLOCKS} samples of both, not {of.others[0][1].blocks}"
+
+
+def _together(answers: Sequence[Answer], changing: Sequence[str]) -> str:
+    """Returns one text for answers that prove nothing for the same reason: which engine had the best figures, and
+    where."""
+    places = grouped(((of.best.label, _phases(of)), _place(of, changing)) for of in answers)
+    best = [f"{engine} in {what}: {'; '.join(filter(None, where))}" for (engine, what), where in places.items()]
+    lines = [f"{text.removesuffix(': ')}." for text in best]
+    exceptions = dict.fromkeys(text for of in answers for text in (*_exceptions(of), *_across(of)))
+    return " ".join([f"The best figures prove nothing: {_unproven(answers[0])}.", *lines, *exceptions])
+
+
+def _across(of: Answer) -> list[str]:
+    if len(of.tiers) < 2:
+        return []
+    cells = [of.best, *(cell for cell, _ in of.others)]
+    names = ", ".join(display.engine(cell.label, cell.tier) for cell in cells)
+    return [f"The tiers differ: {names}; {display.ACROSS}."]
 
 
 def _at_this_tier(of: Answer) -> str:
@@ -254,10 +287,7 @@ def _best(of: Answer) -> str:
         return f"{_phases(of)}: {best} has no competitor{_at_this_tier(of)}"
     near = _near(of)
     second = of.others[0][1]
-    if second.blocks < FEWEST_BLOCKS:
-        why = f"a ratio takes {FEWEST_BLOCKS} samples of both, not {second.blocks}"
-        if of.metric is CAPACITY:
-            why = "the probes scatter too much for an interval of 99 %"
+    if why := _unproven(of):
         return f"{best} had the best figures in {what}, which proves nothing: {why}"
     if not near:
         return f"{best} is the fastest in {what}: {_before(of)}"
