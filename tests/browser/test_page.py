@@ -58,6 +58,30 @@ def heads(page: Any, name: str) -> list[str]:
     return figure(page, name).locator(".data caption").inner_text()
 
 
+@pytest.mark.parametrize("width", [400, 1_000, 1_400])
+def test_no_label_is_cut(
+    made: Path, report: Callable[..., Path], visit: Callable[..., Any], tmp_path: Path, width: int
+) -> None:
+    remarks = ["wide", "stall 0.1 s at 0.2 s", "cores 97 %", "harness 12 %", "short", "a-caveat-of-its-own"]
+    header, *trials = [json.loads(line) for line in made.read_text().splitlines()]
+    for trial in trials:
+        trial["caveats"] = [{"code": code, "text": "is made up"} for code in remarks]
+    run = tmp_path / "remarks.json"
+    run.write_text("".join(json.dumps(line) + "\n" for line in [header, *trials]))
+    page = visit(report(run), width=width)
+    for name in DRAWN:
+        labels = figure(page, name).locator("svg text").all_text_contents()
+        # Only whole remarks are left out.
+        assert [each for each in labels if "…" in each and not each.endswith(", …")] == [], name
+        outside = page.locator(f"#chart-{name} svg").evaluate(
+            """svg => [...svg.querySelectorAll("text")].filter(
+              (text) => text.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1).length"""
+        )
+        assert outside == 0, name
+    if width > 600:
+        assert "stall 0.1 s at 0.2 s, …" in texts(page, "throughput")
+
+
 # -- charts ---------------------------------------------------------------------------------------------------
 
 

@@ -19,12 +19,16 @@ SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
 PART = "split(datum.label, '\\t')"
 LEFT = {"labelExpr": f"{PART}[0]", "labelLimit": 240}
 """Axis on the left, with the rows' names."""
+FEW = r"^(.{0,36}), .*$"
+"""Matches remarks that are too long for a label, up to the last that has room."""
+BRIEF = f"length({PART}[2]) > 40 ? replace({PART}[2], regexp('{FEW}'), '$1, …') : {PART}[2]"
+"""Whole remarks, and a sign that there are more, which the tooltip and the table have."""
 # The remarks are labels of an axis, so that the layout makes room for them.
 RIGHT = {
     "orient": "right",
-    "labelExpr": f"{PART}[1] + ({PART}[2] ? ' · ' + {PART}[2] : '')",
+    "labelExpr": f"{PART}[1] + ({PART}[2] ? ' · ' + ({BRIEF}) : '')",
     "labelPadding": 10,
-    "labelLimit": 380,
+    "labelLimit": 400,
 }
 """Axis on the right, with the rows' figures and remarks."""
 INTERVAL = "!datum.floor && isValid(datum.low)"
