@@ -18,7 +18,6 @@ ROWS, MORE_ROWS = 30_000, 200_000
 rows.
 """
 
-LIMIT_BYTES = 160 << 20
 WRITE = ("--phases", "write")
 
 
@@ -106,24 +105,27 @@ def test_what_a_server_reads_when_it_starts_makes_nothing_of_a_cold_phase_warm(s
         assert [sample["temperature"] for sample in cold] == ["cold", "cold"]
 
 
-@pytest.mark.parametrize("engine", ["numpy_memmap", "wendelin:pages_mib=32"])
-def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced(engine: str, shell: Shell) -> None:
+@pytest.mark.parametrize(("engine", "limit_mib"), [("numpy_memmap", 160), ("wendelin:pages_mib=32", 256)])
+def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced(
+    engine: str, limit_mib: int, shell: Shell
+) -> None:
     need(engine.partition(":")[0])
+    limit_bytes = limit_mib << 20
     try:
-        with confine.confined(LIMIT_BYTES, shell.home / "tried.group"):
+        with confine.confined(limit_bytes, shell.home / "tried.group"):
             pass
     except confine.CannotConfine as why:
         unavailable(str(why))
-    rows = LIMIT_BYTES * 3 // 2 // ROW_BYTES + 1
-    phases, limit = "write,read-sum-cold", f"{LIMIT_BYTES / 2**30:g}"
+    rows = limit_bytes * 3 // 2 // ROW_BYTES + 1
+    phases, limit = "write,read-sum-cold", f"{limit_bytes / 2**30:g}"
     results = run(shell, engine, "--phases", phases, "--confine", limit, rows=rows)
     assert list(results) == phases.split(",")
     (line,) = shell.attempts(engine.partition(":")[0])
     samples = {sample["phase"]: sample for sample in line["samples"]}
     assert samples["read-sum-cold"]["temperature"] == "cold"
     # By then, the rows that exceeded the first phase's budget are inserted too.
-    assert samples["read-sum-cold"]["facts"]["array_bytes"] > 1.5 * LIMIT_BYTES
-    assert 0 < line["resources"]["peak_anonymous_bytes"] < LIMIT_BYTES
+    assert samples["read-sum-cold"]["facts"]["array_bytes"] > 1.5 * limit_bytes
+    assert 0 < line["resources"]["peak_anonymous_bytes"] < limit_bytes
 
 
 def test_rows_may_be_appended_in_several_transactions(shell: Shell) -> None:
