@@ -14,7 +14,8 @@ from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import plan, plan_file
 from dyno.runner.plan import Plan
-from dyno.suites.sql.definition import ANY, inlined, parsed
+from dyno.suites.sql.definition import ANY, parsed
+from dyno.suites.sql.inlining import inlined
 
 DEFINITION = {
     "schema": "CREATE TABLE item (id integer PRIMARY KEY, kind integer)",

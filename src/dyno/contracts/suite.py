@@ -333,6 +333,11 @@ class Suite(Protocol):
         return False
 
     @property
+    def on_user_server(self) -> bool:
+        """Whether it works on tables that are on the user's own server, so that each engine needs an address."""
+        return False
+
+    @property
     def native(self) -> bool:
         """Whether native load can run some of its phases."""
         return False

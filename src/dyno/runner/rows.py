@@ -59,6 +59,12 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
         specs = [s for s in specs if not suite.engines or s.name in suite.engines]
         able = [s for s in specs if clients == 1 or s.clients != "one"]
         rows = [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
+    if getattr(suite, "on_user_server", False):
+        for row in rows:
+            if not row.spec.floor and not row.options.get(URL):
+                raise UsageError(
+                    f"engine {row.spec.name}: the tables are those of your own server: name it by {URL}="
+                )
     _check_variants(suite)
     rows = with_variants(suite, rows)
     _check_labels(rows)

@@ -32,7 +32,7 @@ class SqlSuite(Suite):
     phases: tuple[Phase, ...] = ()
 
     def inlined(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
-        from dyno.suites.sql.definition import inlined
+        from dyno.suites.sql.inlining import inlined
 
         return inlined(definition, base)
 
@@ -87,6 +87,10 @@ class MadeSuite(SqlSuite):
         return text
 
     anywhere = True
+
+    @property
+    def on_user_server(self) -> bool:
+        return self.definition.there
 
     @property
     def native(self) -> bool:

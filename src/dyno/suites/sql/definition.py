@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, time
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import BASE, SETTINGS, UsageError, Value
-from dyno.contracts.safe_read import MIB, text
-from dyno.contracts.sanitize import sanitize
-from dyno.contracts.settings import format_value, literal, unknown
+from dyno.contracts.settings import literal, unknown
 from dyno.contracts.suite import Variant
-from dyno.contracts.value_types import MOST, MOST_TEXT
+from dyno.contracts.value_types import MOST_TEXT
 from dyno.suites.sql.guard import REMEDY, find_effect
 from dyno.suites.sql.port import ISOLATIONS, Session
 from dyno.suites.sql.script import OF_OPERATION, Script, parse
+from dyno.suites.sql.splitter import statements
 from dyno.suites.sql.tables import Table, read_tables
 
 THERE = "there"
@@ -33,7 +30,6 @@ OF_TRANSACTION = ("script", "compare", "ordered", "affects", "tolerance")
 OF_CHECK = ("says", "query", "equals", "unchanged", "grows_by")
 HOW = OF_CHECK[2:]
 """Keys of a check of which it has exactly one."""
-DEEPEST = 10
 TOLERANCE = 1e-6
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 ALL, COUNT, NONE = "all", "count", "none"
@@ -126,95 +122,20 @@ class DefinedVariant:
     rows: Variant
 
 
-def inlined(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Returns the definition with the texts of all files that it names, and with absolute paths and hashes of data
-    files, so that it no longer depends on `base`, the directory of the plan file. Raises UsageError."""
-    definition = _plain("sql", data)
-    _inline_texts("sql", definition, base)
-    for name, one in _table("sql.variants", definition.get("variants", {})).items():
-        where = f"sql.variants.{name}"
-        _inline_texts(where, _table(where, one), base)
-    tables = _table("sql.tables", definition.get("tables", {}))
-    for name, one in tables.items():
-        if isinstance(one, str):
-            path = (base / one).resolve()
-            try:
-                with path.open("rb") as file:
-                    digest = hashlib.sha256()
-                    while piece := file.read(MIB):
-                        digest.update(piece)
-            except OSError as error:
-                raise UsageError(f"sql.tables.{name}: can't read {format_value(path)}: {error.strerror}") from None
-            tables[name] = {"file": str(path), "sha256": digest.hexdigest()}
-    return dict(definition)
-
-
-def _inline_texts(where: str, definition: dict[str, Any], base: Path) -> None:
-    """Replaces the names of files with texts by engine, in a definition or a variant of one. Raises UsageError."""
-    for key in ("schema", "after"):
-        if key in definition:
-            definition[key] = _texts(f"{where}.{key}", definition[key], base)
-    for name, one in _table(f"{where}.transactions", definition.get("transactions", {})).items():
-        if isinstance(one, dict) and "script" in one:
-            one["script"] = _texts(f"{where}.transactions.{name}.script", one["script"], base)
-
-
-def _plain(where: str, value: Any, depth: int = 0) -> Any:
-    """Returns a copy of a table as plain JSON that a run file can have. Raises UsageError."""
-    if depth > DEEPEST:
-        raise UsageError(f"{where}: nested too deeply")
-    if isinstance(value, Mapping):
-        return {_printable(where, name): _plain(f"{where}.{name}", one, depth + 1) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(where, one, depth + 1) for one in value]
-    if isinstance(value, str):
-        return _printable(where, value, "\n\t\r")
-    if isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) <= MOST):
-        return value
-    if isinstance(value, (date, time)):
-        return str(value)
-    raise UsageError(f"{where}: expected a text or a finite number of at most 64 bits, got {literal(value)}")
-
-
-def _printable(where: str, text: str, keep: str = "") -> str:
-    if len(text) > MOST_TEXT or sanitize(text, MOST_TEXT, keep) != text:
-        raise UsageError(f"{where}: expected at most {MOST_TEXT:,} printable characters, got {literal(text)}")
-    return text
-
-
-def _texts(where: str, value: Any, base: Path) -> dict[str, str]:
-    """Returns the text by engine. A value of one line that ends with .sql names a file, beside which there may be
-    others: order.mariadb.sql replaces order.sql for MariaDB."""
-    if isinstance(value, dict):
-        return {str(engine): str(one) for engine, one in value.items()}
-    if not isinstance(value, str):
-        raise UsageError(f"{where}: expected SQL or the name of a file, got {literal(value)}")
-    if not value.endswith(".sql") or "\n" in value:
-        return {ANY: value}
-    path = base / value
-    others = sorted(path.parent.glob(f"{path.stem}.*.sql"))
-    files = {ANY: path, **{other.name.removeprefix(f"{path.stem}.").removesuffix(".sql"): other for other in others}}
-    try:
-        texts = {engine: text(file, 4 * MOST_TEXT) for engine, file in files.items()}
-    except UnicodeDecodeError:
-        raise UsageError(f"{where}: {format_value(path)} is not UTF-8") from None
-    return {engine: _printable(str(files[engine]), text, "\n\t\r") for engine, text in texts.items()}
-
-
 def parsed(data: Mapping[str, Any]) -> Definition:
     """Reads an inlined definition. Raises UsageError."""
     _known("sql", data, KEYS)
-    tables = _table("sql.tables", data.get("tables", {}))
+    tables = as_table("sql.tables", data.get("tables", {}))
     transactions = {
         _name("sql.transactions", name): _transaction(name, one)
-        for name, one in _table("sql.transactions", data.get("transactions", {})).items()
+        for name, one in as_table("sql.transactions", data.get("transactions", {})).items()
     }
     if not transactions:
         raise UsageError('sql: there is no transaction; add [sql.transactions.NAME] with script = "..."')
     if tables and "schema" not in data:
         raise UsageError("sql: schema is missing: the statements that create the tables")
     mixes = {}
-    for name, weights in _table("sql.mixes", data.get("mixes", {})).items():
+    for name, weights in as_table("sql.mixes", data.get("mixes", {})).items():
         where = f"sql.mixes.{_name('sql.mixes', name)}"
         if name in transactions:
             raise UsageError(f"{where}: there is a transaction of this name")
@@ -226,7 +147,7 @@ def parsed(data: Mapping[str, Any]) -> Definition:
     checks = data.get("checks", [])
     if not isinstance(checks, list):
         raise UsageError(f"sql.checks: expected [[sql.checks]], got {literal(checks)}")
-    variants = _table("sql.variants", data.get("variants", {}))
+    variants = as_table("sql.variants", data.get("variants", {}))
     if len(variants) > MOST_VARIANTS:
         raise UsageError(f"sql.variants: expected at most {MOST_VARIANTS}, got {len(variants):,}")
     return Definition(
@@ -251,15 +172,15 @@ def _variant(name: str, changes: Any, data: Mapping[str, Any]) -> DefinedVariant
         raise UsageError(f"{where}: expected a name of at most {LONGEST_VARIANT} characters")
     if name == BASE:
         raise UsageError(f"{where}: {BASE} is the definition without a variant: choose another name")
-    _known(where, _table(where, changes), OF_VARIANT)
+    _known(where, as_table(where, changes), OF_VARIANT)
     if not any(changes.values()):
         raise UsageError(f"{where}: it changes nothing; expected {', '.join(OF_VARIANT)}")
     transactions = dict(data["transactions"])
-    for each, change in _table(f"{where}.transactions", changes.get("transactions", {})).items():
+    for each, change in as_table(f"{where}.transactions", changes.get("transactions", {})).items():
         if each not in transactions:
             raise UsageError(unknown(f"{where}.transactions: transaction", each, transactions))
         of_each = f"{where}.transactions.{each}"
-        _known(of_each, _table(of_each, change), OF_VARIANTS_TRANSACTION)
+        _known(of_each, as_table(of_each, change), OF_VARIANTS_TRANSACTION)
         transactions[each] = {**transactions[each], **change}
     texts = {key: changes[key] for key in ("schema", "after") if key in changes}
     try:
@@ -273,9 +194,9 @@ def _variant(name: str, changes: Any, data: Mapping[str, Any]) -> DefinedVariant
 def _settings(where: str, data: Any) -> dict[str, dict[str, Value]]:
     """Returns the options of each engine. The engine's own settings may be a table. Raises UsageError."""
     engines: dict[str, dict[str, Value]] = {}
-    for engine, options in _table(where, data).items():
+    for engine, options in as_table(where, data).items():
         engines[engine] = {}
-        for option, value in _table(f"{where}.{engine}", options).items():
+        for option, value in as_table(f"{where}.{engine}", options).items():
             at = f"{where}.{engine}.{option}"
             if option == SETTINGS and isinstance(value, dict):
                 texts = {name: _scalar(f"{at}.{name}", each) for name, each in value.items()}
@@ -322,6 +243,8 @@ def _transaction(name: str, data: Any) -> Transaction:
     if not isinstance(data, Mapping) or "script" not in data:
         raise UsageError(f'{where}: script is missing; add script = "SELECT 1"')
     _known(where, data, OF_TRANSACTION)
+    if ANY not in data["script"]:
+        raise UsageError(f'{where}.script: the text of the other engines is missing; add "" = "SELECT 1"')
     scripts = {engine: parse(one, f"{where}{engine and '.'}{engine}", None) for engine, one in data["script"].items()}
     compare = data.get("compare", ALL)
     if isinstance(compare, list) and compare and all(isinstance(column, str) for column in compare):
@@ -346,7 +269,7 @@ def _transaction(name: str, data: Any) -> Transaction:
 
 
 def _weights(where: str, weights: Any, transactions: Collection[str]) -> dict[str, float]:
-    _known(where, _table(where, weights), transactions, "transaction")
+    _known(where, as_table(where, weights), transactions, "transaction")
     for name, weight in weights.items():
         if type(weight) not in (int, float) or not 0 < weight < 1e9:
             raise UsageError(f"{where}.{name}: expected a weight above 0, got {literal(weight)}")
@@ -356,12 +279,16 @@ def _weights(where: str, weights: Any, transactions: Collection[str]) -> dict[st
 
 
 def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
-    _known(where, _table(where, data), OF_CHECK)
+    _known(where, as_table(where, data), OF_CHECK)
     hows = [how for how in HOW if how in data]
     if len(hows) != 1 or "query" not in data:
         raise UsageError(f"{where}: expected a query and one of {', '.join(HOW)}")
     (how,), query = hows, _text(f"{where}.query", data["query"])
+    if len(list(statements(query))) != 1:
+        raise UsageError(f"{where}.query: expected one statement, got {literal(query)}")
     value = data[how]
+    if how == "unchanged" and value is not True:
+        raise UsageError(f"{where}.unchanged: expected true, got {literal(value)}")
     if how == "grows_by":
         value = tuple(value) if isinstance(value, list) else (value,)
         for name in value:
@@ -372,7 +299,7 @@ def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
     return StoreCheck(_text(f"{where}.says", data.get("says", query)), query, how, value)
 
 
-def _table(where: str, value: Any) -> dict[str, Any]:
+def as_table(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{where}: expected a table, got {literal(value)}")
     return value
