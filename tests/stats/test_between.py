@@ -50,7 +50,6 @@ def test_what_is_the_same_is_not_listed() -> None:
     assert changed({}) == []
 
 
-@pytest.mark.claim("Differences between two runs are listed, without those that always differ")
 def defined(**definition: Any) -> Run:
     statements = {"history": {"script": {"": "SELECT 1"}}}
     return with_header(
@@ -91,6 +90,7 @@ def test_runs_with_other_statements_are_refused(changes: dict[str, Any], key: st
         between(base, defined(**{"variants": base.header["definition"]["variants"], **changes}))
 
 
+@pytest.mark.claim("Differences between two runs are listed, without those that always differ")
 def test_what_differs_between_the_machines_is_listed_leaf_by_leaf() -> None:
     assert changed({"kernel": "6.6", "cpu": {**HOST["cpu"], "model": "Intel", "available_cores": 4}}) == [
         Difference("machine", "kernel", "6.1", "6.6"),

@@ -235,7 +235,7 @@ class Within(TypedDict):
 
 class Difference(TypedDict):
     where: str
-    """`machine`, `dyno`, `plan`, `commit`, or an engine."""
+    """`definition`, `machine`, `dyno`, `plan`, `commit`, or an engine."""
     what: str
     """A path in the [run file](run-file.md)."""
     before: Fact
