@@ -150,7 +150,7 @@ def test_a_scheduler_that_is_not_there_is_named(shell: Shell) -> None:
     ended = shell.dyno(*words, "--load-from", "tcp://127.0.0.1:1", "--plain-tcp", "-o", shell.file)
     assert ended.status == 3
     (attempt,) = shell.attempts()
-    assert attempt["outcome"] == "refused" and "can't reach the scheduler" in attempt["why"]
+    assert attempt["outcome"] == "error" and "can't reach the scheduler" in attempt["why"]
 
 
 def test_a_scheduler_with_tls_is_used_by_its_certificate(shell: Shell, tmp_path: Path) -> None:
