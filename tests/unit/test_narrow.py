@@ -47,6 +47,7 @@ SIZES = (100, 2_000, 30_000, 400_000)
 # Headings of tables that are missing in narrow output, where a list of paragraphs replaces the table.
 OF_KEYS = {
     "engine",
+    "metric",
     "parameters",
     "tier",
     "suite",

@@ -26,11 +26,11 @@ def make(definition: dict[str, Any], base: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"schema": "none.sql"}, r"sql.schema: can't read .*none.sql: No such file"),
-        ({"after": "folder.sql"}, r"sql.after: can't read .*folder.sql: Is a directory"),
-        ({"transactions": {"find": {"script": "none.sql"}}}, r"find.script: can't read .*none.sql: No such file"),
+        ({"schema": "none.sql"}, r"sql.schema: can't read .*: No such file"),
+        ({"after": "folder.sql"}, r"sql.after: can't read .*: Is a directory"),
+        ({"transactions": {"find": {"script": "none.sql"}}}, r"find.script: can't read .*: No such file"),
         ({"transactions": {"find": {"script": {"mariadb": "SELECT 1"}}}}, r'find.script: .* add "" = "SELECT 1"'),
-        ({"tables": {"item": "none.csv"}}, r"sql.tables.item: can't read .*none.csv"),
+        ({"tables": {"item": "none.csv"}}, r"sql.tables.item: can't read .*: No such file"),
         ({"checks": [{"query": "SELECT 1; SELECT 2", "equals": 1}]}, r"number 1.query: expected one statement"),
         ({"checks": [{"query": " ; ", "equals": 1}]}, r"number 1.query: expected one statement"),
         ({"checks": [{"query": "SELECT 1", "unchanged": False}]}, r"number 1.unchanged: expected true, got False"),

@@ -174,8 +174,8 @@ def test_last_of_many_answers_is_compared(tmp_path: Path) -> None:
     rows[-1] = [(other, *others), (one, *further)]
     wrong.check(count - 1, rows)
     book = Book(tmp_path / "book", 1, False, TOLERANCE)
-    assert book.enter([right.record], "one", lambda *_: "")["answers"] == count * BATCH
-    facts = book.enter([wrong.record], "other", lambda client, number: f"operation {number + 1:,}")
+    assert book.enter([right.record], "one", "one", lambda *_: "")["answers"] == count * BATCH
+    facts = book.enter([wrong.record], "other", "other", lambda client, number: f"operation {number + 1:,}")
     assert "operation 100,000" in str(facts["answers_differ"]) and facts["answers_group"] == 1
 
 

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -132,7 +131,6 @@ def memory_limit(root: Path = ROOT, most: int = 1 << 60) -> int | None:
     return min((limit for limit in limits if limit is not None and limit < most), default=None)
 
 
-@cache
 def input_bytes(most: int, root: Path = ROOT) -> int:
     """Returns the most bytes of inputs that Dyno makes at once: `most`, or less if this process's memory is limited.
 

@@ -11,6 +11,7 @@ import mmap
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from time import monotonic_ns, sleep
 from typing import Any, NamedTuple
 
@@ -60,6 +61,12 @@ closed loop, whose memory doesn't depend on the rate."""
 LOADED_BYTES = 64 << 20
 """Limit of the memory growth while the inputs of a batch are built. Large inputs make the batch shorter. It is less
 in a process whose memory is limited: see `input_bytes`."""
+
+
+@cache
+def _loaded_bytes() -> int:
+    return input_bytes(LOADED_BYTES)
+
 
 # -- batches ------------------------------------------------------------------------------------------------------
 
@@ -119,7 +126,7 @@ class SoloClient:
 
     @property
     def loaded_bytes(self) -> int:
-        return input_bytes(LOADED_BYTES)
+        return _loaded_bytes()
 
 
 class Barrier:
@@ -205,7 +212,7 @@ class SharedClient:
     @property
     def loaded_bytes(self) -> int:
         """Limit of the memory growth of all clients together while the inputs of a batch are built."""
-        return HELD_BYTES if self.whole else input_bytes(LOADED_BYTES)
+        return HELD_BYTES if self.whole else _loaded_bytes()
 
     def expect(self, operation_ns: float) -> None:
         """Sets the duration of an operation, as measured in the warm-up. Without it, the first batch is a single
