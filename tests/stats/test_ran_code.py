@@ -16,13 +16,15 @@ from dyno.results import Run
 from dyno.stats.two_runs import between
 
 
-def a_side(name: str, environment: str, version: str = "Python 3.12.1", **files: str) -> Run:
+def a_side(
+    name: str, environment: str, version: str = "Python 3.12.1", sha256: str = "0123456789abcdef", **files: str
+) -> Run:
     """A run of `sqlite` and `lmdb`, as if they were functions whose module has this file, by engine name."""
     run = reads(**dict.fromkeys(files, (100,) * 3))
     attempts = []
     for attempt in run.attempts:
         engine = run.cells[attempt.cell].engine
-        code = ImportedCode(environment, (ImportedModule("shop.core", files[engine], "0123456789abcdef"),))
+        code = ImportedCode(environment, (ImportedModule("shop.core", files[engine], sha256),))
         attempts.append(replace(attempt, facts=code.to_facts(), version=version))
     return replace(run, path=Path(name), attempts=tuple(attempts))
 
@@ -34,6 +36,12 @@ def test_same_file_in_two_environments_is_refused() -> None:
         between(before, after)
     expected = "base.json and head.json ran the same code, /head/shop/core.py, in two environments, /venv-base and"
     assert str(refusal.value).startswith(expected) and "\n" not in str(refusal.value)
+
+
+def test_same_file_with_another_content_is_compared() -> None:
+    before = a_side("base.json", "/venv-base", sqlite="/checkout/shop/core.py")
+    after = a_side("head.json", "/venv-head", sha256="fedcba9876543210", sqlite="/checkout/shop/core.py")
+    assert between(before, after).changes
 
 
 def test_same_file_in_one_environment_is_compared() -> None:

@@ -27,10 +27,6 @@ class ImportedCode:
     modules: tuple[ImportedModule, ...]
     """The function's own module first."""
 
-    @property
-    def files(self) -> dict[str, str]:
-        return {module.name: module.file for module in self.modules}
-
     def to_facts(self) -> dict[str, Fact]:
         facts: dict[str, Fact] = {ENVIRONMENT: self.environment}
         for module in self.modules:

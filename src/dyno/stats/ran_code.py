@@ -12,8 +12,8 @@ Rows = Mapping[tuple[Hashable, ...], CellSummary]
 
 def shared_files(before: Run, after: Run, old: Rows, new: Rows) -> tuple[str, ...]:
     """Returns the files that both runs imported although they had different environments. Empty for runs in one
-    environment, or without imported code. Raises UsageError if no row ran another file, or under another Python, in
-    one run than in the other: then nothing is compared."""
+    environment, or without imported code. Raises UsageError, since there is nothing to compare, if no row ran another
+    file, another content of the same file, or another Python in one run than in the other."""
     shared: dict[str, None] = {}
     code: tuple[ImportedCode, ImportedCode] | None = None
     differ = False
@@ -22,8 +22,8 @@ def shared_files(before: Run, after: Run, old: Rows, new: Rows) -> tuple[str, ..
         if sides[0] is None or sides[1] is None or sides[0].environment == sides[1].environment:
             continue
         code = sides[0], sides[1]
-        differ |= sides[0].files != sides[1].files or old[key].version != new[key].version
-        shared |= dict.fromkeys(file for name, file in sides[0].files.items() if sides[1].files.get(name) == file)
+        differ |= sides[0].modules != sides[1].modules or old[key].version != new[key].version
+        shared |= dict.fromkeys(module.file for module in sides[0].modules if module in sides[1].modules)
     if code is not None and not differ:
         places = " and ".join(each.environment for each in code)
         raise UsageError(
