@@ -25,7 +25,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import BASE, VARIANT, UsageError
 from dyno.contracts.sanitize import sanitize, unsafe_texts
 from dyno.contracts.settings import Setting, choice, unknown
-from dyno.contracts.suite import Suite
+from dyno.contracts.suite import Suite, variants_of
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
@@ -235,8 +235,7 @@ def through(suite: Suite, spec: EngineSpec) -> EngineSpec | None:
     """Returns the engine reduced to the first of the suite's ports that it implements; None if it implements none. If
     the suite has variants, the engine has the option that chooses one."""
     reduced = next((spec.through(port) for port in suite.ports if port in spec.ports), None)
-    # The suite of a plug-in may be older than this field.
-    variants = getattr(suite, "variants", None)
+    variants = variants_of(suite)
     if reduced is None or not variants:
         return reduced
     setting = Setting(VARIANT, choice(BASE, *variants), BASE, "variant of the definition")

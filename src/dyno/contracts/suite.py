@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from dyno.contracts.declarations import deferred
 from dyno.contracts.engine import Engine, EngineSpec, Server
@@ -303,8 +302,6 @@ class Suite(Protocol):
     """The suite's own charts, in addition to those of every run."""
     proof: Proof | None = None
     """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""
-    variants: Mapping[str, Variant] = MappingProxyType({})
-    """Variants of the user's definition, by name."""
 
     def entry(self, text: str) -> str | Mapping[str, Any]:
         """Returns a requested engine as a table of `name` and options, if the suite has a short form for it. The
@@ -333,11 +330,6 @@ class Suite(Protocol):
         return False
 
     @property
-    def on_user_server(self) -> bool:
-        """Whether it works on tables that are on the user's own server, so that each engine needs an address."""
-        return False
-
-    @property
     def native(self) -> bool:
         """Whether native load can run some of its phases."""
         return False
@@ -351,6 +343,20 @@ class Suite(Protocol):
         package, which only workers import."""
         workload: Workload = deferred(f"{type(self).__module__}.workload:WORKLOAD")(job)
         return workload
+
+
+@runtime_checkable
+class MadeFromDefinition(Protocol):
+    """The role of a suite that was made from the user's definition."""
+
+    variants: Mapping[str, Variant]
+    """Variants of the definition, by name."""
+    on_user_server: bool
+    """Whether it works on tables that are on the user's own server, so that each engine needs an address."""
+
+
+def variants_of(suite: Suite) -> Mapping[str, Variant]:
+    return suite.variants if isinstance(suite, MadeFromDefinition) else {}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import BASE, SETTINGS, VARIANT, Tier, UsageError, Value
-from dyno.contracts.suite import Suite, Variant
+from dyno.contracts.suite import Suite, Variant, variants_of
 from dyno.servers import set_option
 
 GOOD_LABEL = re.compile(r"[A-Za-z0-9][\w. -]{0,39}", re.ASCII)
@@ -41,8 +41,7 @@ def check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]
 def with_variants(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
     """Returns the rows, each followed by its variants of the definition, unless the user chose the row's variant.
     Raises UsageError."""
-    # The suite of a plug-in may be older than this field.
-    variants: Mapping[str, Variant] = getattr(suite, "variants", {})
+    variants = variants_of(suite)
     every = list[EngineRow]()
     for row in rows:
         chosen = row.options.get(VARIANT)

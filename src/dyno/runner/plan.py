@@ -22,7 +22,7 @@ from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, 
 from dyno.contracts.passwords import secrets
 from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S, ProbeTimes
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
-from dyno.contracts.suite import Suite
+from dyno.contracts.suite import Suite, variants_of
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, as_read, is_reference, planned
@@ -179,7 +179,7 @@ def make(request: RunRequest) -> Plan:
     native = [phase for phase in phases if any(_natively(suite, phase, params) for params in combinations)]
     rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
     engines = {row.spec.name for row in rows}
-    for variant, declared in getattr(suite, "variants", {}).items():
+    for variant, declared in variants_of(suite).items():
         if not declared.everywhere and not engines & declared.options.keys():
             left_out.append(f"variant {variant}: it has settings of {', '.join(declared.options)} only")
     if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):

@@ -15,7 +15,7 @@ from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import unknown
-from dyno.contracts.suite import Suite
+from dyno.contracts.suite import MadeFromDefinition, Suite, variants_of
 from dyno.options import RunRequest
 from dyno.runner.engine_row import GOOD_LABEL, EngineRow, check_tier, naming, with_variants
 from dyno.servers.listen import LISTEN
@@ -59,7 +59,7 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
         specs = [s for s in specs if not suite.engines or s.name in suite.engines]
         able = [s for s in specs if clients == 1 or s.clients != "one"]
         rows = [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
-    if getattr(suite, "on_user_server", False):
+    if isinstance(suite, MadeFromDefinition) and suite.on_user_server:
         for row in rows:
             if not row.spec.floor and not row.options.get(URL):
                 raise UsageError(
@@ -190,8 +190,7 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
 
 def _check_variants(suite: Suite) -> None:
     """Raises UsageError if a variant has options of an engine that can't run the suite."""
-    # The suite of a plug-in may be older than this field.
-    for name, variant in getattr(suite, "variants", {}).items():
+    for name, variant in variants_of(suite).items():
         for engine in variant.options:
             with naming(name):
                 if registry.through(suite, registry.engine(engine)) is None:

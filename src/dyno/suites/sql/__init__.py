@@ -59,6 +59,7 @@ class MadeSuite(SqlSuite):
             kinds = {each: writing[each] for each in weights}
             phases.append(_phase(name, title, any(kinds.values()), kinds))
         self.phases = tuple(phases)
+        self.on_user_server = self.definition.there
         self.variants = {name: each.rows for name, each in self.definition.variants.items()}
         taken = sorted({"clients", "rate", *(setting.name for setting in PARAMS)} & {*self.definition.given})
         if taken:
@@ -87,10 +88,6 @@ class MadeSuite(SqlSuite):
         return text
 
     anywhere = True
-
-    @property
-    def on_user_server(self) -> bool:
-        return self.definition.there
 
     @property
     def native(self) -> bool:
