@@ -458,7 +458,7 @@ def test_a_file_that_took_the_place_of_the_run_file_is_left_alone(shell: Shell, 
         shell.file.replace(shell.home / "new.json")
         (shell.home / "open").touch()
         _, err = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 1 and "replaced during the run" in err
+    assert run.returncode == 1 and "removed, replaced or changed during the run" in err
     assert (shell.home / "new.json").read_bytes() == ran
 
 

@@ -47,7 +47,10 @@ def also_beside(code: ImportedCode, reference: str, directory: Path) -> list[str
     names = []
     for module in code.modules:
         package = module.name.partition(".")[0]
-        spec = PathFinder.find_spec(package, [str(place)])
+        spec = None
+        with suppress(OSError):
+            # The function may have left no file descriptors.
+            spec = PathFinder.find_spec(package, [str(place)])
         file = getattr(sys.modules.get(package), "__file__", None)
         if file and spec is not None and spec.origin and Path(spec.origin).resolve() != Path(file).resolve():
             names.append(package)
