@@ -106,9 +106,7 @@ def test_what_a_server_reads_when_it_starts_makes_nothing_of_a_cold_phase_warm(s
 
 
 @pytest.mark.parametrize(("engine", "limit_mib"), [("numpy_memmap", 160), ("wendelin:pages_mib=32", 256)])
-def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced(
-    engine: str, limit_mib: int, shell: Shell
-) -> None:
+def test_array_larger_than_the_limit_of_memory_is_reduced(engine: str, limit_mib: int, shell: Shell) -> None:
     need(engine.partition(":")[0])
     limit_bytes = limit_mib << 20
     try:

@@ -260,20 +260,20 @@ def with_options(name: str | None, rates: Sequence[float], **options: Any) -> Ru
 
 
 def test_rows_are_matched_by_label_first() -> None:
-    found = between(with_options("x", (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=16))
-    assert [change.verdict.ratio for change in found.changes] == [0.5, 1]
-    assert Difference("x", "option.cache_mib", 8, 16) in found.differences
+    compared = between(with_options("x", (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=16))
+    assert [change.verdict.ratio for change in compared.changes] == [0.5, 1]
+    assert Difference("x", "option.cache_mib", 8, 16) in compared.differences
     # A label on one side only.
-    found = between(with_options(None, (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=8))
-    assert [change.verdict.ratio for change in found.changes] == [0.5, 1]
+    compared = between(with_options(None, (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=8))
+    assert [change.verdict.ratio for change in compared.changes] == [0.5, 1]
 
 
 def test_a_labelled_row_that_failed_has_its_reason() -> None:
     after = with_options("x", (), cache_mib=16)
     failed = tuple(an_attempt(block, outcome="timeout") for block in range(3))
-    found = between(with_options("x", (100,) * 3), replace(after, attempts=(*after.attempts, *failed)))
-    assert [why for _, why in found.lost] == ["timeout in read: why it ended by timeout"]
-    assert Difference("x", "option.cache_mib", None, 16) in found.differences
+    compared = between(with_options("x", (100,) * 3), replace(after, attempts=(*after.attempts, *failed)))
+    assert [why for _, why in compared.lost] == ["timeout in read: why it ended by timeout"]
+    assert Difference("x", "option.cache_mib", None, 16) in compared.differences
 
 
 def test_rows_without_a_number_in_either_run_are_named() -> None:

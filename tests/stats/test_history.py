@@ -48,9 +48,9 @@ def test_the_interval_of_runs_contains_the_change() -> None:
         true = int(random.integers(4, 13))
         far = np.where(random.random(16) < 0.1, 0.5, 0.0)
         logs = NOISE * random.standard_normal(16) - far - 0.06 * (np.arange(16) >= true)
-        found = list(judged(np.exp(logs).tolist()))
-        if len(found) == 1:
-            ((at, (low, high), _, _),) = found
+        judgements = list(judged(np.exp(logs).tolist()))
+        if len(judgements) == 1:
+            ((at, (low, high), _, _),) = judgements
             assert 1 <= low <= at <= high < 16
             held.append(low <= true <= high)
             named.append(at == true)

@@ -32,8 +32,8 @@ def a_run(
     rates = [100 * speed * noise for noise in NOISE]
     host = {"cpu": {"model": cpu}, "filesystem": {"ram_backed": ram, "type": "tmpfs"}}
     cells = [replace(a_cell(engine, tier), suite=suite) for engine in engines]
-    made = of_rates(*((cell, {"fill": rates, "read": rates}) for cell in cells), host=host)
-    return replace(made, path=Path(path), header={**made.header, "plan": {**made.plan, "suite": suite}})
+    run = of_rates(*((cell, {"fill": rates, "read": rates}) for cell in cells), host=host)
+    return replace(run, path=Path(path), header={**run.header, "plan": {**run.plan, "suite": suite}})
 
 
 def of_suites(**speeds: tuple[float, float]) -> list[Run]:

@@ -45,7 +45,7 @@ def test_same_file_with_another_content_is_compared() -> None:
 
 
 def test_same_file_in_one_environment_is_compared() -> None:
-    run = a_side("base.json", "/venv", sqlite="/work/shop/core.py")
+    run = a_side("base.json", "/venv", sqlite="/checkout/shop/core.py")
     assert between(run, replace(run, path=Path("head.json"))).changes
 
 
@@ -58,10 +58,10 @@ def test_same_file_under_another_python_is_compared() -> None:
 def test_gate_names_the_file_that_each_side_ran() -> None:
     before = a_side("base.json", "/venv-base", sqlite="/venv-base/shop/core.py", lmdb="/head/bench.py")
     after = a_side("head.json", "/venv-head", sqlite="/venv-head/shop/core.py", lmdb="/head/bench.py")
-    found = between(before, after)
-    files = [(each.before, each.after) for each in found.differences if each.what == "imported.shop.core.file"]
+    compared = between(before, after)
+    files = [(each.before, each.after) for each in compared.differences if each.what == "imported.shop.core.file"]
     assert files == [("/venv-base/shop/core.py", "/venv-head/shop/core.py")]
-    assert comparison.gone([found]) == ["Both sides ran /head/bench.py, though their environments differ."]
+    assert comparison.gone([compared]) == ["Both sides ran /head/bench.py, though their environments differ."]
 
 
 def test_directory_of_the_code_is_no_part_of_the_work() -> None:

@@ -19,22 +19,22 @@ def section(by_engine: Mapping[str, Sequence[str]]) -> Section:
     for at, answers in enumerate(by_engine.values()):
         facts = {SHOWN: json.dumps([(f"operation {number}", answer) for number, answer in enumerate(answers, 1)])}
         attempts.append(an_attempt(0, a_sample(facts=facts), cell=at))
-    (found,) = sections(replace(run, attempts=tuple(attempts)))
-    return found
+    (table,) = sections(replace(run, attempts=tuple(attempts)))
+    return table
 
 
 def test_operations_that_were_not_executed_are_counted() -> None:
-    found = section({"slow": ["1"], "fast": ["1", "2", "3", "4", "5"], "other": ["1", "2", "0", "4", "5"]})
-    assert found.remark == "1 of 5 operations executed by all (slow 1, fast 5, other 5), 1 with the same answer"
+    table = section({"slow": ["1"], "fast": ["1", "2", "3", "4", "5"], "other": ["1", "2", "0", "4", "5"]})
+    assert table.remark == "1 of 5 operations executed by all (slow 1, fast 5, other 5), 1 with the same answer"
     # Three operations with equal answers, and the one with different answers.
-    assert [row[0] for row in found.rows if row[0]] == [f"operation {number}" for number in range(1, 5)]
-    assert ("", "slow", "not executed") not in found.rows[:3] and (
+    assert [row[0] for row in table.rows if row[0]] == [f"operation {number}" for number in range(1, 5)]
+    assert ("", "slow", "not executed") not in table.rows[:3] and (
         "operation 2",
         "slow",
         "not executed",
-    ) in found.rows
+    ) in table.rows
 
 
 def test_answers_of_all_engines_are_compared() -> None:
-    found = section({"one": ["1", "2"], "other": ["1", "0"]})
-    assert found.remark == "2 operations, 1 with the same answer of all"
+    table = section({"one": ["1", "2"], "other": ["1", "0"]})
+    assert table.remark == "2 operations, 1 with the same answer of all"

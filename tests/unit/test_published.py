@@ -108,9 +108,9 @@ def test_a_quick_size_judges_no_statement_of_the_whole() -> None:
     """On disk, 50,000 rows contradict a size that 1,430,394 rows confirm."""
     quick = replace(WENDELIN, plan={**WENDELIN.plan, "param": {"rows": 50_000, "repeats": 1}})
     out = printed(WENDELIN, a_whole_run(quick))
-    found = verdicts(out)
-    assert set(found.values()) == {"not checked at this size"} and len(found) == len(WENDELIN.findings)
-    assert out.count("needs rows=1,430,394, here 50,000") == len(found)
+    kinds = verdicts(out)
+    assert set(kinds.values()) == {"not checked at this size"} and len(kinds) == len(WENDELIN.findings)
+    assert out.count("needs rows=1,430,394, here 50,000") == len(kinds)
     assert "not checked at this size" not in set(verdicts(printed(WENDELIN, a_whole_run(WENDELIN))).values())
 
 
@@ -159,13 +159,13 @@ def run() -> Run:
         *(row("MySQL", 10_000, 1, 1000, 9000), row("PostgreSQL", 10_000, 1, 2000, 5000)),
         row("ZEO", 10_000, 1, 4000, 2000),
     ]
-    found = of_rates(*rows, phases=["write", "read-cold"])
+    run = of_rates(*rows, phases=["write", "read-cold"])
 
     def timed(_: str, sample: Sample) -> Sample:
         """Gives the sample 10 operations per client; each takes as long as 100 objects do at the sample's rate."""
         return replace(sample, operations=10, busy_ns=10 * 100 * SECOND // sample.items)
 
-    return changed(found, timed)
+    return changed(run, timed)
 
 
 def verdicts(out: str) -> dict[str, str]:
@@ -542,7 +542,9 @@ def disagreeing(run: Run, finding: Finding) -> Run:
 
 NARROWER = 0.01
 """Distance of a figure's logarithm from a bound."""
-THOUSAND, MILLION, MILLIARD = 10**3, 10**6, 10**9
+THOUSAND = 10**3
+MILLION = 10**6
+MILLIARD = 10**9
 
 
 def with_figures(run: Run, finding: Finding, figures: Mapping[Place, float], failure: str) -> Run:
@@ -551,29 +553,29 @@ def with_figures(run: Run, finding: Finding, figures: Mapping[Place, float], fai
     names = {name for claim in finding.claims for name in (claim.metric, claim.than_fact)}
     failing = {claim.of for claim in finding.claims if claim.relation == "fails"}
 
-    def attempt(made: Attempt) -> Attempt:
-        cell = run.cells[made.cell]
+    def attempt(before: Attempt) -> Attempt:
+        cell = run.cells[before.cell]
         if cell.asked in failing:
-            return replace(made, outcome=failure, why="it fell", samples=made.samples if failure == "ok" else ())
-        return replace(made, samples=tuple(sample(cell, each) for each in made.samples))
+            return replace(before, outcome=failure, why="it fell", samples=before.samples if failure == "ok" else ())
+        return replace(before, samples=tuple(sample(cell, each) for each in before.samples))
 
-    def sample(cell: Cell, made: Sample) -> Sample:
+    def sample(cell: Cell, before: Sample) -> Sample:
         for name in names:
-            speed = math.exp(figures.get((cell.asked, repr(dict(cell.params)), made.phase, name), 0.0))
+            speed = math.exp(figures.get((cell.asked, repr(dict(cell.params)), before.phase, name), 0.0))
             if name == "throughput":
-                made = replace(made, items=round(speed * MILLIARD), elapsed_ns=SECOND)
+                before = replace(before, items=round(speed * MILLIARD), elapsed_ns=SECOND)
             elif name == "bandwidth":
-                made = replace(made, bytes=round(speed * MILLIARD), elapsed_ns=SECOND)
+                before = replace(before, bytes=round(speed * MILLIARD), elapsed_ns=SECOND)
             elif name == "p50":
-                made = replace(made, histogram=recorded(round(MILLION / speed)))
+                before = replace(before, histogram=recorded(round(MILLION / speed)))
             elif name == "cpu":
-                used = {"user_ns": round(made.items * THOUSAND / speed), "system_ns": 0}
-                made = replace(made, client=used)
+                used = {"user_ns": round(before.items * THOUSAND / speed), "system_ns": 0}
+                before = replace(before, client=used)
             elif name == "bytes_on_disk":
-                made = replace(made, bytes_on_disk=round(speed * MILLION))
+                before = replace(before, bytes_on_disk=round(speed * MILLION))
             else:
-                made = replace(made, facts={**made.facts, name: speed * MILLION})
-        return made
+                before = replace(before, facts={**before.facts, name: speed * MILLION})
+        return before
 
     return replace(run, attempts=tuple(map(attempt, run.attempts)))
 

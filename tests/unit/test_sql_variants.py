@@ -41,21 +41,21 @@ def make(home: Path, *engines: Any, **variants: Any) -> Plan:
     return plan.make(RunRequest(suite="sql", engines=engines, definition=definition, base=home))
 
 
-def labels(made: Plan) -> list[str]:
-    return [cell.label for cell in made.cells if not cell.floor]
+def labels(planned: Plan) -> list[str]:
+    return [cell.label for cell in planned.cells if not cell.floor]
 
 
 def test_each_variant_is_a_row_of_each_engine(home: Path) -> None:
-    made = make(home, "sqlite", "null")
-    assert labels(made) == ["sqlite", "sqlite indexed", "sqlite rewritten", "sqlite cached"]
-    assert [dict(cell.options) for cell in made.cells][:4] == [
+    planned = make(home, "sqlite", "null")
+    assert labels(planned) == ["sqlite", "sqlite indexed", "sqlite rewritten", "sqlite cached"]
+    assert [dict(cell.options) for cell in planned.cells][:4] == [
         {},
         {"variant": "indexed"},
         {"variant": "rewritten"},
         {"cache_mib": 8, "variant": "cached"},
     ]
     # Only rows with the same parameters are compared with each other, and their answers with each other.
-    assert len({cell.combination for cell in made.cells}) == 1
+    assert len({cell.combination for cell in planned.cells}) == 1
 
 
 def test_a_row_may_choose_its_variant(home: Path) -> None:
@@ -67,25 +67,25 @@ def test_a_row_may_choose_its_variant(home: Path) -> None:
 
 
 def test_a_variant_of_other_engines_is_left_out(home: Path) -> None:
-    made = make(home, "sqlite", tuned={"settings": {"duckdb": {"memory_limit_mib": 64}}})
-    assert labels(made) == ["sqlite"]
-    assert made.left_out == ("variant tuned: it has settings of duckdb only",)
+    planned = make(home, "sqlite", tuned={"settings": {"duckdb": {"memory_limit_mib": 64}}})
+    assert labels(planned) == ["sqlite"]
+    assert planned.left_out == ("variant tuned: it has settings of duckdb only",)
 
 
 def test_server_settings_of_row_and_variant_are_merged(home: Path) -> None:
     tuned = {"settings": {"sqlite": {"set": {"temp_store": "memory"}}}}
-    made = make(home, "sqlite:set.automatic_index=0", tuned=tuned)
-    assert made.cells[1].options["set"] == "automatic_index=0 temp_store=memory"
-    assert made.cells[1].label == "sqlite:set.automatic_index=0+set.temp_store=memory tuned"
+    planned = make(home, "sqlite:set.automatic_index=0", tuned=tuned)
+    assert planned.cells[1].options["set"] == "automatic_index=0 temp_store=memory"
+    assert planned.cells[1].label == "sqlite:set.automatic_index=0+set.temp_store=memory tuned"
 
 
 def test_a_bundle_repeats_the_rows_of_variants(home: Path) -> None:
     for engines in (["sqlite"], ["old=sqlite", "sqlite:set.automatic_index=0+variant=indexed"]):
-        made = make(home, *engines)
-        run = Run(home / "r.json", {"plan": made.data(), **made.declared}, made.cells, ())
+        planned = make(home, *engines)
+        run = Run(home / "r.json", {"plan": planned.data(), **planned.declared}, planned.cells, ())
         text = plan_file.as_toml(plan_of(run))
         (home / "plan.toml").write_text(text)
-        assert plan.make(plan_file.read(home / "plan.toml")).cells == made.cells
+        assert plan.make(plan_file.read(home / "plan.toml")).cells == planned.cells
 
 
 def test_a_variant_replaces_the_texts_that_it_names(home: Path) -> None:

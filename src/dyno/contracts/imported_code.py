@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from dyno.contracts.decoded_types import Fact
 
-ENVIRONMENT, PREFIX, FILE, HASH = "environment", "imported.", ".file", ".sha256"
+ENVIRONMENT = "environment"
+PREFIX = "imported."
+FILE = ".file"
+HASH = ".sha256"
 """Names of the facts: `environment`, and for each module `imported.NAME.file` and `imported.NAME.sha256`."""
 
 

@@ -134,7 +134,7 @@ def memory_limit(root: Path = ROOT, most: int = 1 << 60) -> int | None:
 def input_bytes(most: int, root: Path = ROOT) -> int:
     """Returns the most bytes of inputs that Dyno makes at once: `most`, or less if this process's memory is limited.
 
-    What is waiting and what is being made are together at most a tenth of the limit, so that the rest is the
+    Inputs that wait and those that are being made are together at most a tenth of the limit, so that the rest is the
     engine's.
     """
     limit = memory_limit(root)

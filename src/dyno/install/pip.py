@@ -146,17 +146,17 @@ def install(
         raise InstallError(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
     markers: dict[str, str] = json.loads(run([python, "-c", MARKERS, Path(packaging.__file__).parents[1]]))
     versions = {canonicalize_name(name): version for name, version in (held or {}).items()}
-    named = {canonicalize_name(each.name): each for each in upgrade}
+    named = {_name(each): each for each in upgrade}
     there = {canonicalize_name(name): version for name, version in before.items()}
     fixed = {name: at for name, at in there.items() if held is None and name not in {*named, *TOOLS}}
     needed = [each for each in map(Requirement, requirements) if applies(each, markers)]
     if unmet := [each for each in needed if not _fits(each, fixed)]:
-        names = [canonicalize_name(each.name) for each in unmet]
+        names = list(map(_name, unmet))
         kept = ", ".join(f"{name} {fixed[name]} ({each})" for name, each in zip(names, unmet, strict=True))
         say(f"kept, though another version is required: {kept}; to replace it: --upgrade {' --upgrade '.join(names)}")
     needed = [_kept(each, fixed) if each in unmet else _named(each, named) for each in needed]
     locked = read_lock(markers, versions)
-    met, others = split(needed, locked, {**versions, **{n: fixed[n] for n in map(_name, unmet)}})
+    met, others = split(needed, locked, {**versions, **{name: fixed[name] for name in map(_name, unmet)}})
     with tempfile.TemporaryDirectory() as place:
         if met:
             _verified(python, met, locked, there, {*named}, options, Path(place), may_change=held is not None)
@@ -205,8 +205,7 @@ def _fits(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> bool:
 
 def _kept(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> Requirement:
     """Returns the requirement for the installed version."""
-    extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
-    return Requirement(f"{wanted.name}{extras}=={fixed[_name(wanted)]}")
+    return _with_specifier(wanted, f"=={fixed[_name(wanted)]}")
 
 
 def _named(wanted: Requirement, named: Mapping[NormalizedName, Requirement]) -> Requirement:
@@ -214,8 +213,13 @@ def _named(wanted: Requirement, named: Mapping[NormalizedName, Requirement]) -> 
     by_user = named.get(_name(wanted))
     if by_user is None or not by_user.specifier:
         return wanted
+    return _with_specifier(wanted, str(by_user.specifier))
+
+
+def _with_specifier(wanted: Requirement, specifier: str) -> Requirement:
+    """Returns the requirement with its extras and another specifier."""
     extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
-    return Requirement(f"{wanted.name}{extras}{by_user.specifier}")
+    return Requirement(f"{wanted.name}{extras}{specifier}")
 
 
 def _verified(

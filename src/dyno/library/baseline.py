@@ -20,7 +20,7 @@ from dyno.contracts.presentation import Column, Layout
 from dyno.contracts.safe_read import text
 from dyno.fields import Sample, plain
 from dyno.host import commit, facts
-from dyno.library.function import PHASE, Measured, cpu_ns, peak_bytes, time_ns
+from dyno.library.function import METRICS, PHASE, Measured, values_by_block
 from dyno.options import PlanOptions
 from dyno.results import Run
 from dyno.stats.two_runs import block_starts
@@ -52,16 +52,14 @@ class Measurement:
 
 
 class Test(NamedTuple):
-    """What a baseline has of one test: values by block."""
+    """A test in a baseline."""
 
-    time_ns: Mapping[int, float]
-    cpu_ns: Mapping[int, float]
-    peak_bytes: Mapping[int, float]
-    """Without blocks in which it was not measured."""
+    by_metric: Mapping[str, Mapping[int, float]]
+    """Values by metric and block, without blocks in which the metric was not measured."""
     figures: Mapping[str, Any]
 
     def values(self, metric: str) -> Mapping[int, float]:
-        return {"time": self.time_ns, "cpu": self.cpu_ns}.get(metric, self.peak_bytes)
+        return self.by_metric.get(metric, {})
 
 
 class Baseline(NamedTuple):
@@ -183,10 +181,8 @@ def _run(path: Path) -> Baseline:
 
 
 def _test(samples: Mapping[int, Sample]) -> Test:
-    times = {block: time_ns(sample) for block, sample in samples.items()}
-    cpu = {block: cpu_ns(sample) for block, sample in samples.items()}
-    peaks = {block: peak for block, sample in samples.items() if (peak := peak_bytes(sample))}
-    return Test(times, cpu, peaks, next(iter(samples.values())).facts)
+    by_metric = {metric: values_by_block(samples, metric) for metric in METRICS}
+    return Test(by_metric, next(iter(samples.values())).facts)
 
 
 def _earlier(path: Path) -> Baseline:
@@ -198,6 +194,7 @@ def _earlier(path: Path) -> Baseline:
         if not isinstance(times, list) or not times or not all(0 < value < math.inf for value in times):
             raise ValueError("expected times above 0")
     tests = {
-        name: Test(dict(enumerate(test["time_ns"])), dict(enumerate(test["cpu_ns"])), {}, {}) for name, test in known
+        name: Test({"time": dict(enumerate(test["time_ns"])), "cpu": dict(enumerate(test["cpu_ns"]))}, {})
+        for name, test in known
     }
     return Baseline(path, tests, {name: data.get(name) for name in origin()}, {}, None)

@@ -56,7 +56,7 @@ class Measured:
 
     def values(self, metric: str) -> tuple[float, ...]:
         """Returns the value of each sample that has the metric 'time', 'cpu' or 'memory' (in bytes)."""
-        return tuple(values_of(self.samples, metric).values())
+        return tuple(values_by_block(dict(enumerate(self.samples)), metric).values())
 
 
 def measured(
@@ -123,15 +123,17 @@ def cpu_ns(sample: Sample) -> float:
     return max((used.get("user_ns") or 0) + (used.get("system_ns") or 0), 1) / max(sample.operations, 1)
 
 
-def values_of(samples: Sequence[Sample], metric: str) -> dict[int, float]:
-    """Returns the values of the metric 'time', 'cpu' (in ns per operation) or 'memory' (in bytes) by the position of
-    the sample, without samples that lack it. Less is better."""
-    of: Callable[[Sample], float | None] = {"time": time_ns, "cpu": cpu_ns}.get(metric, peak_bytes)
-    return {at: value for at, sample in enumerate(samples) if (value := of(sample)) is not None}
-
-
 def peak_bytes(sample: Sample) -> float | None:
     return sample.client_peak_bytes
+
+
+METRICS: Mapping[str, Callable[[Sample], float | None]] = {"time": time_ns, "cpu": cpu_ns, "memory": peak_bytes}
+"""Times in ns per operation, and memory in bytes. Less is better."""
+
+
+def values_by_block(samples: Mapping[int, Sample], metric: str) -> dict[int, float]:
+    """Returns the values of a metric, without those of samples that lack it."""
+    return {block: value for block, sample in samples.items() if (value := METRICS[metric](sample))}
 
 
 def _sample(tally: Tally, used: Usage) -> Sample:

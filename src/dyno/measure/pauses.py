@@ -1,4 +1,4 @@
-"""What is measured between batches, and the limit of the memory for inputs and answers."""
+"""Measurements between batches, and the limit of the memory for inputs and answers."""
 
 import os
 from collections.abc import Callable

@@ -78,7 +78,8 @@ def _execute(descriptor: int) -> None:
         except Wrong as wrong:
             outcome, why = "wrong", exception_text(wrong)
         except Unavailable as failed:
-            outcome, why, unavailable = "error", exception_text(failed), True
+            outcome, why = "error", exception_text(failed)
+            unavailable = True
         except Refused as refusal:
             outcome, why = "refused", exception_text(refusal)
         except MemoryError as full:
@@ -235,7 +236,9 @@ def _phases(
 
 def _about(workload: Workload, job: Job, remote: bool) -> dict[str, Any]:
     """Describes the engine. `remote`: whether other machines load it."""
-    engine, name, where = workload.engine(), job.spec.name, f"engine {job.spec.name}"
+    engine = workload.engine()
+    name = job.spec.name
+    where = f"engine {name}"
     foreign = job.server is not None and not job.server.own
     added_settings = dict[str, Value | None]()
     added_caveats = list[Caveat]()

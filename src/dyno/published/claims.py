@@ -1,4 +1,4 @@
-"""What published experiments say: findings with claims that a run can be checked against.
+"""Findings of published experiments, with claims that a run can be checked against.
 
 A finding is a statement with the claims that it makes. A claim is about rows of a run, and can be checked on another
 machine: a contender is faster than others, or smaller, or sometimes fails. `stats.findings` checks claims; this

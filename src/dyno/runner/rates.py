@@ -7,7 +7,9 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Phase, UsageError, Value
 from dyno.contracts.settings import Setting
 
-UNPACED, LEAST_RATE, MOST_RATE = "max", 1e-6, 1e9
+UNPACED = "max"
+LEAST_RATE = 1e-6
+MOST_RATE = 1e9
 MOST_LISTED = 6
 """Maximum number of phases that a message lists by name; more are counted."""
 

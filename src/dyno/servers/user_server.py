@@ -55,12 +55,12 @@ def lacking(what: str, install: str) -> str:
     return f"needs {what}: {install}, or name your own with {URL}="
 
 
-def unreachable(server: Any, why: object) -> Unavailable:
-    """Returns the exception for a failed connection to a server, which may be Dyno's or the user's."""
-    if isinstance(why, Exception):
-        why = typed_text(why, str(why))
+def unreachable(server: Any, error: BaseException, text: str | None = None) -> Unavailable:
+    """Returns the exception for a failed connection to a server, which may be Dyno's or the user's. `text`: the
+    error's message, if it isn't its `str`."""
+    why = typed_text(error, str(error) if text is None else text)
     where = "its server" if server.own else mask_password(server.url)
-    return Unavailable(f"can't connect to {where}: {' '.join(str(why).split())}")
+    return Unavailable(f"can't connect to {where}: {' '.join(why.split())}")
 
 
 def caveats(tls: bool | None, declared: Caveat = DECLARED) -> Iterator[Caveat]:

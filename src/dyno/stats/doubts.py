@@ -156,8 +156,8 @@ def _idle(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if worst is not None and percent < BUSY_PERCENT:
         busy = {"busy": worst.clients * percent / 100, "clients": worst.clients}
         yield _doubt("idle", f"idle {100 - percent:.0f} %", None, percent=percent, **busy)
-    for sample in [sample for sample in row.samples if starved(sample)][:1]:
-        yield _doubt("unfair", "unfair", least=sample.least_served, fair=sample.fair_share)
+    if (unfair := next(filter(starved, row.samples), None)) is not None:
+        yield _doubt("unfair", "unfair", least=unfair.least_served, fair=unfair.fair_share)
 
 
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:

@@ -26,8 +26,12 @@ from dyno.stats.metric import metric, speeds
 from dyno.stats.summary import CellSummary, absences, summarize
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS
 
-CONFIRMED, CONTRADICTED, REVERSED = "confirmed", "contradicted", "reversed"
-UNCLEAR, UNCHECKED, TOO_SMALL = "can't tell", "not checked", "not checked at this size"
+CONFIRMED = "confirmed"
+CONTRADICTED = "contradicted"
+REVERSED = "reversed"
+UNCLEAR = "can't tell"
+UNCHECKED = "not checked"
+TOO_SMALL = "not checked at this size"
 CRASH = "crash"
 SIZE = "bytes_on_disk"
 NOT_MEASURED = "no such row was measured"

@@ -181,7 +181,7 @@ def growths(
     it. `also`: further parameters of the fit. The kind TRIAL has one growth of each engine."""
     parts = growths(run, parameter, held_out, also) if kind == TRIAL else []
     names = (parameter, *also)
-    found = list[Growth]()
+    fitted = list[Growth]()
     for key, group in _groups(run, names, kind).items():
         budget_ended = BUDGET_ENDED in group.left_out.values()
         if len(group.figures) + len(group.left_out) < 2 or not (group.figures or budget_ended):
@@ -206,8 +206,8 @@ def growths(
             for place, figure in figures
             if each(place)[0] in held_out and (predicted := growth.predict(place))
         ]
-        found.append(replace(growth, held_out=tuple(held)))
-    return found
+        fitted.append(replace(growth, held_out=tuple(held)))
+    return fitted
 
 
 def _key(cell: Cell, phase: str, names: Sequence[str]) -> tuple[object, ...]:

@@ -74,7 +74,7 @@ class Gap:
 def gaps(runs: Sequence[Run], by: Metric | None = None) -> list[Gap]:
     """Returns the rows that don't have a number in every run."""
     rows = matched_rows(runs)
-    found = []
+    with_gaps = []
     for key in dict.fromkeys(key for each in rows for key in each):
         row = next(each[key] for each in rows if key in each)
         lacking = []
@@ -84,8 +84,8 @@ def gaps(runs: Sequence[Run], by: Metric | None = None) -> list[Gap]:
             elif not each[key].valid or not speeds(each[key], by or fitting([each[key]])):
                 lacking.append((run, each[key].why or "no such figure"))
         if lacking:
-            found.append(Gap(row, len(runs) - len(lacking), tuple(lacking)))
-    return found
+            with_gaps.append(Gap(row, len(runs) - len(lacking), tuple(lacking)))
+    return with_gaps
 
 
 def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[SpeedChange]:

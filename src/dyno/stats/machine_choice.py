@@ -45,7 +45,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Work:
-    """What the rows of a line have in common."""
+    """Work that the rows of a line have in common."""
 
     suite: str
     tier: Tier | None
@@ -120,8 +120,11 @@ def machines(runs: Sequence[Run]) -> tuple[Machine, ...]:
     differ only in the suite, or if their processor, cores and memory are the same. The first rule counts by which
     no machine has a row twice; if several do, that with the fewest machines. If none does, each run is a machine."""
     paths = [run.path for run in runs]
-    names, folders = distinct_names(paths), folder_names(paths)
-    by_folder, by_name, by_hardware = list[tuple[Hashable, str]](), list[tuple[Hashable, str]](), []
+    names = distinct_names(paths)
+    folders = folder_names(paths)
+    by_folder = list[tuple[Hashable, str]]()
+    by_name = list[tuple[Hashable, str]]()
+    by_hardware = list[tuple[Hashable, str]]()
     for run in runs:
         folder = run.path.absolute().parent
         suite = re.escape(str(run.plan["suite"]))
@@ -160,12 +163,12 @@ Key = tuple[object, ...]
 
 def _rows(runs: Sequence[Run]) -> list[dict[Key, CellSummary]]:
     """Returns the rows of each run, by what makes them the same work on another machine."""
-    found = list[dict[Key, CellSummary]]()
+    rows = list[dict[Key, CellSummary]]()
     for run, matched in zip(runs, matched_rows(runs), strict=True):
         suite, definition = str(run.plan["suite"]), json.dumps(defined_work(run.header), sort_keys=True)
         same = suite, definition, bool(run.plan.get("awake")), tuple(map(str, run.limits))
-        found.append({(*same, row.cell.tier, row.temperature, *key): row for key, row in matched.items()})
-    return found
+        rows.append({(*same, row.cell.tier, row.temperature, *key): row for key, row in matched.items()})
+    return rows
 
 
 def choose(of: Sequence[Machine]) -> Choice:

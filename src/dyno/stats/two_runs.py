@@ -111,9 +111,11 @@ def between(
     old, new = matched_rows([before, after])
     if not old.keys() & new.keys():
         raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")
+    shared = shared_files(before, after, old, new)
     valid = {key: row for key, row in old.items() if row.valid}
     paired = in_turns(before, after)
-    changes, lost, limited, without = [], [], [], list[tuple[CellSummary, str]]()
+    changes, lost = [], []
+    limited, without = [], list[tuple[CellSummary, str]]()
     for key, was in valid.items():
         row = new.get(key)
         compared_anyway = by is not None and by.needs
@@ -125,17 +127,18 @@ def between(
         if row is not None and speeds_before and speeds_after:
             middle, verdict = compare_speeds(speeds_before, speeds_after, paired, margin, confidence)
             changes.append(Change(was, row, used, middle, verdict))
-        elif by is None or speeds(was, by):
+        elif by is None or speeds_before:
             # If the earlier row lacks the metric, as a bulk phase lacks percentiles, the row is not lost.
             why = f"no {by.title}" if by and row is not None and row.valid else "not measured"
             lost.append((was, "not in the run" if row is None else row.why or why))
         else:
             without.append((was, f"no {by.title} before"))
-    for key in (key for key, row in old.items() if not row.valid):
+    for key, was in old.items():
         row = new.get(key)
-        if row is None or not row.valid:
+        if not was.valid and (row is None or not row.valid):
             after_why = "not in the run" if row is None else row.why
-            without.append((old[key], f"before: {old[key].why}; after: {after_why}"))
+            without.append((was, f"before: {was.why}; after: {after_why}"))
+    without += ((row, f"only after: {row.why}") for key, row in new.items() if not row.valid and key not in old)
     return Between(
         before,
         after,
@@ -146,11 +149,8 @@ def between(
         lost=tuple(lost),
         new=tuple(row for key, row in new.items() if row.valid and key not in valid),
         limited=tuple(limited),
-        shared=shared_files(before, after, old, new),
-        without=(
-            *without,
-            *((row, f"only after: {row.why}") for key, row in new.items() if not row.valid and key not in old),
-        ),
+        shared=shared,
+        without=tuple(without),
     )
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.copyable import Copyable
-from dyno.contracts.declarations import typed_text
 from dyno.contracts.engine import Gap, Maintenance, PortSpec, Server
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
@@ -131,8 +130,7 @@ class Click(ServerStore):
             client.execute("SELECT 1")
         except (Error, OSError, EOFError) as error:
             client.close()
-            text = str(error).partition("\n")[0]
-            raise user_server.unreachable(server, typed_text(error, text)) from None
+            raise user_server.unreachable(server, error, str(error).partition("\n")[0]) from None
         return client
 
     @classmethod

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from dyno.contracts.declarations import typed_text
 from dyno.contracts.model import Refused, Value
 from dyno.contracts.native import loaded
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange
@@ -115,7 +114,7 @@ def connect(server: Any, **settings: Any) -> Any:
     except (PyMongoError, UserWarning) as error:
         if client is not None:
             client.close()
-        raise user_server.unreachable(server, typed_text(error, error_text(error))) from None
+        raise user_server.unreachable(server, error, error_text(error)) from None
     return client
 
 

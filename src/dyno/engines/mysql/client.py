@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.cleanup import finally_
-from dyno.contracts.declarations import typed_text
 from dyno.contracts.model import Refused
 from dyno.contracts.native import loaded
 from dyno.contracts.native_load import NATIVE_CLIENT, Exchange, Rows
@@ -251,7 +250,7 @@ def connect(server: Any, client: str, loading: bool = False, flags: int = 0) -> 
         raise
     except Exception as error:
         # Each library has its own errors, and PyMySQL raises a RuntimeError for a password that it can't encrypt.
-        raise user_server.unreachable(server, typed_text(error, error_text(error))) from None
+        raise user_server.unreachable(server, error, error_text(error)) from None
 
 
 def error_text(error: Exception) -> str:

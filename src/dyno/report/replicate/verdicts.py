@@ -52,9 +52,9 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
     verdict_counts = counts([result.kind for result in results])
     yield Section("Published findings, and whether this run confirms them", verdict_counts)
     tables = [list(_rows(result, run, experiment)) for result in results]
-    reasons = Counter(check.why for result in results for check in result.checks if check.why is not None)
-    shown_reasons = [row[RATIO] for rows in tables for row in rows if row[RATIO] in reasons]
-    repeated = [why for why, count in Counter(shown_reasons).items() if count > 1]
+    reasons = {check.why for result in results for check in result.checks}
+    shown_counts = Counter(row[RATIO] for rows in tables for row in rows if row[RATIO] in reasons)
+    repeated = [why for why, count in shown_counts.items() if count > 1]
     notes = {why: f"({number})" for number, why in enumerate(repeated, 1)}
     for result, whole in zip(results, tables, strict=True):
         rows = [tuple(notes.get(cell, cell) for cell in row) for row in whole]

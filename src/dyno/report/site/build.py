@@ -105,7 +105,10 @@ def build(
     bundle of a run that the site has already is left out. Raises UsageError if a library is missing, if a file that
     the user named can't be read, and for any damaged bundle."""
     yield LIBRARY, parts.library()
-    collection, leagues, entries, pages_taken = Collection(), Leagues(), list[Entry](), set[str]()
+    collection = Collection()
+    leagues = Leagues()
+    entries = list[Entry]()
+    pages_taken = set[str]()
     run_names = distinct_names([each.path for each in run_files], [each.depth for each in run_files])
     for (path, by_user, _), run_name in zip(run_files, run_names, strict=True):
         try:

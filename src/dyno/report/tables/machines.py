@@ -164,18 +164,18 @@ def engines_by_machine(of: Sequence[Machine], margin: float = MARGIN) -> Iterato
     """Yields a table for each phase, tier and combination of parameters: each engine's ratio to the first engine of
     the plan, on each machine. No ratio has figures of two machines. Tables with a single engine or machine are left
     out, and named at the end."""
-    found: dict[tuple[str, ...], dict[str, tuple[Table, list[Comparison]]]] = {}
+    comparable: dict[tuple[str, ...], dict[str, tuple[Table, list[Comparison]]]] = {}
     for machine in of:
         for run in machine.runs:
             for table in tables(run):
                 first = next((cell.asked for cell in run.cells if cell.asked in table.places), None)
                 params = units.params(table.params, varying(run))
                 key = str(run.plan["suite"]), table.phase, display.tiers(table.tiers), params
-                found.setdefault(key, {})[machine.name] = table, against(table, first, margin)
-    several = len({suite for suite, *_ in found}) > 1
+                comparable.setdefault(key, {})[machine.name] = table, against(table, first, margin)
+    several = len({suite for suite, *_ in comparable}) > 1
     alone = list[tuple[str, str]]()
     sections = list[Section]()
-    for (suite, *place), of_machine in found.items():
+    for (suite, *place), of_machine in comparable.items():
         title = display.named(suite * several, *place, between="  ")
         if len(of_machine) < 2:
             alone.append((f"only on {next(iter(of_machine))}", suite))
