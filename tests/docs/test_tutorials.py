@@ -46,7 +46,7 @@ FACTS = {
         r"stores\.html",
     ],
     "two-settings": [r"set\.wal_compression=on", r"against postgresql", r"valkey", r"against redis"],
-    "open-loop": [r"rate=500,4000|rate=500", r"resp p99", r"sqlite", r"response-p99|p99 of the response"],
+    "open-loop": [r"rate=1000", r"resp p99", r"sqlite", r"response-p99|p99 of the response"],
     "archive": [r"half_hours=1,2,4,8|half_hours=1", r"rocksdb +", r"17,?520", r"extrapolated"],
     "larger-than-memory": [r"confined to 300 MiB", r"numpy_memmap +", r"zarr +"],
     "machines-and-stores": [r"primes", r"What differs", r"flush", r"versitygw", r"USD"],

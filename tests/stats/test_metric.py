@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from madeup import a_cell, a_run, a_sample, an_attempt, changed, declared, of_rates, read_row, recorded
 
+from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import UsageError
 from dyno.fields import Sample
 from dyno.results import Run
@@ -107,6 +108,13 @@ def test_an_open_loop_is_compared_by_its_response_time_and_a_closed_one_by_throu
     assert fitting([opened]) is fitting([opened, opened]) is RESPONSE
     assert fitting([opened, closed]) is fitting([row(open_loop(), a_sample())]) is THROUGHPUT
     assert fitting([]) is THROUGHPUT
+
+
+def test_few_responses_are_compared_by_their_median() -> None:
+    responses = Recorder()
+    responses.add_many(2_000, 499)
+    brief = replace(open_loop(), response=responses.encode())
+    assert fitting([row(brief, open_loop())]) is metric("response-p50")
 
 
 def test_speeds_are_by_block_without_those_that_have_none() -> None:

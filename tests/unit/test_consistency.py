@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stats.madeup import a_cell, a_sample, an_attempt, of_cells, recorded
+from stats.madeup import a_cell, a_sample, an_attempt, of_cells
 
 from dyno.bundles import consistency
+from dyno.contracts.histogram import Recorder
 
 MS = 1_000_000
 
 
 def checked(cell: Any, **sample: Any) -> None:
     """Ten operations of 1 ms each."""
-    ten = {"operations": 10, "items": 10, "clients": 1, "histogram": recorded(*[MS] * 10)}
+    latencies = Recorder()
+    latencies.add_many(MS, 10)
+    ten = {"operations": 10, "items": 10, "clients": 1, "histogram": latencies.encode()}
     consistency.check(of_cells(cell, attempts=(an_attempt(0, a_sample(**ten, **sample), duration_ns=60 * 10**9),)))
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from shell import TESTS, Shell
-from stats.madeup import Rates, a_cell, of_rates
+from stats.madeup import Rates, a_cell, changed, of_rates, recorded
 
 from dyno.contracts.cell import Cell
+from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Tier
 from dyno.report.tables import overview, sections, text
 from dyno.report.tables.notes import differing_settings
@@ -125,6 +126,27 @@ def test_nobody_leads_where_there_are_too_few_blocks_to_tell() -> None:
 
 def test_one_that_is_alone_leads_nobody() -> None:
     assert not any("*" in line for line in printed(three(lmdb=(1, 1))))
+
+
+def timed(run: Run) -> Run:
+    """The run with latencies of which one in a hundred is 7 µs or longer."""
+    histogram = recorded(*[1_000] * 98, *[7_000] * 2)
+    return changed(run, lambda name, sample: replace(sample, histogram=histogram))
+
+
+def test_the_p99_of_a_closed_loop_follows_its_figure() -> None:
+    run = timed(three(sqlite=(1, 1), lmdb=(3, 2)))
+    heads = next(line for line in printed(run) if "fill" in line)
+    assert re.split("  +", heads) == ["engine", "fill", "read", "fill p99", "read p99"]
+    assert all(line[-4:] == ["7.00", "µs", "7.00", "µs"] for line in lines(run, *ENGINES))
+
+
+def test_few_operations_put_no_figure_in_doubt() -> None:
+    few = Recorder()
+    few.add_many(1_000, 20)
+    run = three(sqlite=(1, 1), lmdb=(3, 2))
+    brief = changed(run, lambda name, sample: replace(sample, histogram=few.encode()))
+    assert lines(brief, *ENGINES) == lines(run, *ENGINES)
 
 
 def test_tiers_have_tables_of_their_own() -> None:

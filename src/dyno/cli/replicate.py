@@ -153,6 +153,24 @@ class _Shares:
             begun = max((attempt.block + 1 for attempt in run.attempts), default=0)
             self.reduced.append(f"{name}: to {begun} of {run.blocks} samples")
 
+    def show_reduced(self, directory: Path) -> None:
+        """Prints what was reduced, with the command for the rest."""
+        console = output()
+        if self.reduced:
+            console.print(f"\nReduced, to take about {engines.clock(self._within)} in all:")
+            for line in self.reduced:
+                console.print(f"  {line}")
+            console.print(f"  The samples that are missing: {resume_command(directory)}", soft_wrap=True)
+
+
+def _directory_for_all(path: str | None, resume: bool, overwrite: bool) -> Path:
+    """Returns the directory of the experiments' run files. Raises UsageError."""
+    if resume and path is None:
+        raise UsageError("--resume needs -o DIR, the directory to continue")
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
+    return Path(path or f"{ALL}-{datetime.now():%Y%m%d-%H%M%S}")
+
 
 def _replicate_all(
     preset: str | None,
@@ -165,18 +183,13 @@ def _replicate_all(
 ) -> int:
     """Runs each experiment into a run file of its own in a directory, and writes their page. Returns the worst exit
     status. With `resume`, complete runs are only shown, whether or not their engines can run here."""
-    if resume and path is None:
-        raise UsageError("--resume needs -o DIR, the directory to continue")
-    if resume and overwrite:
-        raise UsageError("--resume and --overwrite exclude each other")
-    path = path or f"{ALL}-{datetime.now():%Y%m%d-%H%M%S}"
-    directory = Path(path)
+    directory = _directory_for_all(path, resume, overwrite)
     taken = [name for name in published.names() if experiments.run_file(directory, name).exists()]
     if taken and not (resume or overwrite):
         raise UsageError(f"{directory} has the run of {taken[0]}: continue by --resume, or replace it by --overwrite")
     # Without its library, the page could not be written at the end.
     experiments.template()
-    files.directory(path)
+    files.directory(str(directory))
     earlier = {name: run for name in taken if (run := _earlier(experiments.run_file(directory, name), resume))}
     statuses, reasons, prepared = list[int](), dict[str, str](), dict[str, _Prepared]()
     shares = None if within is None else _Shares(within)
@@ -213,11 +226,8 @@ def _replicate_all(
     page = directory / PAGE
     files.save(str(page), experiments.page(replicas).encode())
     sections.render([experiments.overview(replicas)], console)
-    if within is not None and shares is not None and shares.reduced:
-        console.print(f"\nReduced, to take about {engines.clock(within)} in all:")
-        for line in shares.reduced:
-            console.print(f"  {line}")
-        console.print(f"  The samples that are missing: {resume_command(directory)}", soft_wrap=True)
+    if shares is not None:
+        shares.show_reduced(directory)
     console.print(f"\nAll on one page: {page}")
     if not statuses or set(statuses) == {NOTHING}:
         return NOTHING

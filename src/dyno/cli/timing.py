@@ -97,23 +97,7 @@ def _request(commands: Sequence[str], flags: dict[str, Any]) -> RunRequest:
     """The request for the suite. Raises UsageError."""
     suite = registry.suite(SUITE)
     (engine,) = suite.engines
-    entries: list[dict[str, Any]] = [{"name": engine, "run": command} for command in commands]
-    for command in commands:
-        if commands.count(command) > 1:
-            raise UsageError(f"{command!r} is given twice: to compare it with itself, add a blank to one of them")
-    common = {"input": flags["source"], "shell": flags["shell"], "ignore": _ignored(flags)}
-    for entry in entries:
-        entry |= {name: value for name, value in common.items() if value}
-    if len(flags["labels"]) > len(commands):
-        raise UsageError(f"--name is given {len(flags['labels'])} times, for {len(commands)} commands")
-    for entry, label in zip(entries, flags["labels"], strict=False):
-        entry["label"] = label
-    for name in EACH:
-        scripts = flags[name]
-        if len(scripts) not in (0, 1, len(commands)):
-            raise UsageError(f"--{name}: expected it once, or once for each of {len(commands)} commands")
-        for entry, script in zip(entries, scripts * (len(commands) if len(scripts) == 1 else 1), strict=False):
-            entry[name] = script
+    entries = _entries(engine, commands, flags)
     params: dict[str, Any] = flag_values.params(flags["param"])
     if flags["same"]:
         params["same_output"] = ["yes"]
@@ -134,6 +118,28 @@ def _request(commands: Sequence[str], flags: dict[str, Any]) -> RunRequest:
     given = {name: value for name, value in chosen.items() if value is not None}
     phases = [phase.name for phase in suite.phases if flags["cold"] and phase.temperature == "cold"]
     return RunRequest(SUITE, entries, params=params, phases=phases, **given)
+
+
+def _entries(engine: str, commands: Sequence[str], flags: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns an entry of the plan for each command, with its label and scripts. Raises UsageError."""
+    entries: list[dict[str, Any]] = [{"name": engine, "run": command} for command in commands]
+    for command in commands:
+        if commands.count(command) > 1:
+            raise UsageError(f"{command!r} is given twice: to compare it with itself, add a blank to one of them")
+    common = {"input": flags["source"], "shell": flags["shell"], "ignore": _ignored(flags)}
+    for entry in entries:
+        entry |= {name: value for name, value in common.items() if value}
+    if len(flags["labels"]) > len(commands):
+        raise UsageError(f"--name is given {len(flags['labels'])} times, for {len(commands)} commands")
+    for entry, label in zip(entries, flags["labels"], strict=False):
+        entry["label"] = label
+    for name in EACH:
+        scripts = flags[name]
+        if len(scripts) not in (0, 1, len(commands)):
+            raise UsageError(f"--{name}: expected it once, or once for each of {len(commands)} commands")
+        for entry, script in zip(entries, scripts * (len(commands) if len(scripts) == 1 else 1), strict=False):
+            entry[name] = script
+    return entries
 
 
 def _ignored(flags: dict[str, Any]) -> str:

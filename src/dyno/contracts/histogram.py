@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pyhdrh import decode
 
 from dyno.contracts.native import loaded
-from dyno.contracts.rank import rank
+from dyno.contracts.rank import is_supported, rank
 
 _record = getattr(loaded(), "record", None)
 # Headers of the interchange format. Outer: cookie and length. Inner: cookie, length, offset, digits, lowest value,
@@ -192,11 +192,14 @@ def check(encoded: Iterable[bytes | None]) -> None:
 
 
 def percentiles(encoded: Iterable[bytes | None]) -> dict[str, int | None]:
-    """Returns p50 to p999 and max of the merged histograms, in ns; None values without histograms."""
+    """Returns p50 to p999 and max of the merged histograms, in ns. A percentile is None without histograms, and if
+    too few values lie beyond it."""
     low, counts = _merged(encoded)
     if not len(counts):
         return _UNKNOWN
-    return dict(zip(_SHOWN, _at(low, counts, _SHOWN.values()), strict=True))
+    whole = int(counts.sum())
+    values = dict(zip(_SHOWN, _at(low, counts, _SHOWN.values()), strict=True))
+    return {name: ns if name == "max" or is_supported(_SHOWN[name], whole) else None for name, ns in values.items()}
 
 
 def counted(encoded: Iterable[bytes | None]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dyno.contracts.rank import rank
+from dyno.contracts.rank import is_supported, rank
 
 STAGES = ("lookup", "tcp", "tls", "send", "wait", "transfer")
 FINE_US = 10
@@ -113,13 +113,12 @@ def repeated(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
 def summary(values: Sequence[float]) -> dict[str, float | int | None] | None:
     """Returns count, minimum, mean, maximum and percentiles; None without values.
 
-    A percentile is None if no value lies above it, since it would be the maximum.
+    A percentile is None if fewer than five values lie beyond it, since it would be one of the largest.
     """
     if not values:
         return None
     ordered, count = sorted(values), len(values)
     percentiles = {
-        name: ordered[rank(at, count) - 1] if (100 - at) * count >= 99.999 else None
-        for name, at in PERCENTILES.items()
+        name: ordered[rank(at, count) - 1] if is_supported(at, count) else None for name, at in PERCENTILES.items()
     }
     return {"count": count, "min": ordered[0], "mean": sum(values) / count, "max": ordered[-1], **percentiles}

@@ -12,6 +12,7 @@ from dyno.contracts.model import Tier
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.contracts.probe_time import DISCARDED, needed_operations
+from dyno.contracts.rank import LEAST_BEYOND, needed_values
 from dyno.fields import Sample
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.stats.capacity import NONE
@@ -46,6 +47,9 @@ SWAPPED_BYTES, STRAIN_PERCENT = 1 << 20, 1.0
 """Limits for one trial. STRAIN_PERCENT is the share of its time in which a CPU limit paused it, or processes waited
 for memory."""
 
+TAIL = "tail"
+"""Code of the doubt why a row lacks its p99. It concerns no other figure."""
+
 _LIMITS = {
     "ACHIEVED_PERCENT": ACHIEVED * 100,
     "BUSY_PERCENT": BUSY_PERCENT,
@@ -53,6 +57,8 @@ _LIMITS = {
     "NETWORK_PERCENT": NETWORK_PERCENT,
     "UNEVEN_PERCENT": UNEVEN_PERCENT,
     "FAILED_PERCENT": MOST_FAILED * 100,
+    "LEAST_BEYOND": LEAST_BEYOND,
+    "P99_OPERATIONS": needed_values(99.0),
     "FLUSH_US": FASTEST_FLUSH_NS / 1000,
     "SHORT_MS": SHORT_NS / 1e6,
     "STALL_S": STALL_NS / 1e9,
@@ -80,8 +86,8 @@ def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) ->
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Returns all doubts about a row's number."""
     judges = (
-        *(_trials, _time, _pauses, _idle, _open, _search, _stall, _temperature, _bottleneck, _wake_ups, _failures),
-        *(_device, _circumstances, _answers, _machines, _server),
+        *(_trials, _time, _tail, _pauses, _idle, _open, _search, _stall, _temperature, _bottleneck, _wake_ups),
+        *(_failures, _device, _circumstances, _answers, _machines, _server),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
 
@@ -126,6 +132,13 @@ def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("short", "short", ms=shortest / 1e6)
 
 
+def _tail(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Yields a doubt about operations that are too few for a p99."""
+    if row.latency_ns["p50"] is not None and row.latency_ns["p99"] is None:
+        count = sum(sample.operations - sample.errors for sample in row.samples)
+        yield _doubt(TAIL, "tail", count=count)
+
+
 def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about an engine's work while the clock was stopped, and about pauses of an open loop's schedule.
     The worst trial counts."""
@@ -165,7 +178,7 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
     rate = row.cell.params.get("rate") if row.searched is None else 0
     if isinstance(rate, (int, float)) and (row.about.reported or any(s.bulk for s in row.samples)):
         yield _doubt("unpaced", "unpaced")
-    if row.response_ns["p99"] is None or not isinstance(rate, (int, float)):
+    if row.response_ns["p50"] is None or not isinstance(rate, (int, float)):
         return
     shares = list[tuple[float, int, Sample]]()
     for sample in row.samples:
@@ -229,7 +242,7 @@ def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields a doubt about the longest operation if it took far longer than others: no percentile shows it."""
     # In a mix of kinds, the slowest kind's p95 is used: a rare commit is not a stall of the reads around it.
     kinds = row.latency_by_kind_ns.values()
-    typical = max((times["p95"] or 0 for times in (row.latency_ns, *kinds)), default=0)
+    typical = max(times["p95"] or times["p50"] or 0 for times in (row.latency_ns, *kinds))
     longest = row.latency_ns["max"]
     if longest is None or longest <= max(STALL_NS, STALL_TIMES * typical):
         return

@@ -78,7 +78,7 @@ CPU = Metric("cpu", "CPU time of an item", True, _cpu, needs="CPU time")
 MEMORY = Metric("memory", "peak memory", True, _memory, "size", needs="memory")
 CAPACITY = Metric("capacity", "capacity", False, lambda sample: None, "items")
 """The highest rate under limits. It is a figure of a search, not of a sample."""
-RESPONSE = _response("p99")
+RESPONSE, TYPICAL_RESPONSE = _response("p99"), _response("p50")
 METRICS = {
     metric.name: metric
     for metric in (
@@ -89,7 +89,7 @@ METRICS = {
         CPU,
         MEMORY,
         *map(_service, ("p50", "p99", "p999")),
-        _response("p50"),
+        TYPICAL_RESPONSE,
         RESPONSE,
     )
 }
@@ -104,12 +104,13 @@ def metric(name: str) -> Metric:
 
 def fitting(rows: Sequence[CellSummary]) -> Metric:
     """Returns the phase's own metric, usually throughput. At a requested rate, returns the response time, because all
-    engines that keep up reach the same throughput; of a search, the capacity."""
+    engines that keep up reach the same throughput: its p99, or the median if a trial has too few operations for that;
+    of a search, the capacity."""
     if any(row.searched is not None for row in rows):
         return CAPACITY
     samples = [sample for row in rows for sample in row.samples]
     if samples and all(sample.response is not None for sample in samples):
-        return RESPONSE
+        return RESPONSE if all(RESPONSE.of(sample) for sample in samples) else TYPICAL_RESPONSE
     own = METRICS.get(rows[0].about.metric, THROUGHPUT) if rows else THROUGHPUT
     return own if any(own.speed(sample) for sample in samples) else THROUGHPUT
 

@@ -143,7 +143,7 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
     others = [name for name in varying(run) if name != "rate"]
     rows_by_place: dict[str, list[Row]] = {}
     for row in (row for group in of for row in group.rows):
-        asked, timed = row.summary.cell.params.get("rate"), row.summary.response_ns["p99"] is not None
+        asked, timed = row.summary.cell.params.get("rate"), row.summary.response_ns["p50"] is not None
         if not row.summary.valid or not timed or row.summary.cell.floor or not isinstance(asked, (int, float)):
             continue
         cell, phase = row.summary.cell, names.get(row.summary.phase, row.summary.phase)

@@ -13,7 +13,7 @@ from dyno.report.tables.sections import Section
 from dyno.report.tables.table import BY, Group, Row, costs, figure, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
-from dyno.stats.doubts import Doubt
+from dyno.stats.doubts import TAIL, Doubt
 from dyno.stats.metric import THROUGHPUT, Metric
 from dyno.stats.summary import NOT_YET, grouped
 from dyno.stats.verdict import FEWEST_BLOCKS
@@ -54,6 +54,8 @@ class Figure:
     cost: str
     """CPU time per item, of the client and, if there is a server, of the server."""
     doubts: tuple[Doubt, ...]
+    p99: str = ""
+    """The p99 of single operations in a closed loop; empty if it is unknown."""
     share: float | None = None
     """Share of the best speed in the phase; None if unknown."""
 
@@ -186,7 +188,11 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
         verdict = wording.not_compared(summary.limit)
     parts = costs(summary, apart=summary.server is not None).values()
     cost = " + ".join(parts) if any(part not in ("", units.UNKNOWN) for part in parts) else ""
-    return Figure(figure(summary, by), True, standing, verdict, cost, row.doubts, share)
+    doubts = tuple(doubt for doubt in row.doubts if doubt.code != TAIL)
+    # The figure of an open loop is a response time itself.
+    p99 = None if by.pooled is not None else summary.latency_ns["p99"]
+    tail = "" if p99 is None else units.duration(p99)
+    return Figure(figure(summary, by), True, standing, verdict, cost, doubts, tail, share)
 
 
 # -- as sections --------------------------------------------------------------------------------------------
@@ -223,11 +229,18 @@ def _section(
     for line in views[0].lines:
         name, comma, tool = line.phase.partition(BY)
         heads.append(f"{names.get(name, name)}{comma}{tool}")
-    rows = [[*[""] * len(keys), *(line.unit for line in views[0].lines)]]
+    # Phases with a p99, whose columns follow those of all phases.
+    tails = [
+        at
+        for at in range(len(views[0].lines))
+        if any(figure is not None and figure.p99 for view in views for figure in view.lines[at].figures)
+    ]
+    rows = [[*[""] * len(keys), *(line.unit for line in views[0].lines), *[""] * len(tails)]]
     for view in views:
         for at, engine in enumerate(view.engines):
             row = [engine, units.params(view.params)][: len(keys)]
-            for cell in (line.figures[at] for line in view.lines):
+            figures = [line.figures[at] for line in view.lines]
+            for cell in figures:
                 text, marks = units.UNKNOWN, ""
                 if cell is not None and cell.valid:
                     text = cell.value
@@ -238,7 +251,10 @@ def _section(
                 row.append(text + marks)
                 used.update(marks)
                 leading += [text + marks] if LEADS in marks else []
+            timed = [figures[at] for at in tails]
+            row += [units.UNKNOWN if cell is None else cell.p99 or units.UNKNOWN for cell in timed]
             rows.append(row)
+    heads += [f"{heads[len(keys) + at]} p99" for at in tails]
     styles = ["dim", *[""] * (len(rows) - 1)]
     best = dict.fromkeys(leading, BEST)
     return Section(title, "", heads, rows, left=keys, keys=keys, rigid=keys, row_styles=styles, marks=best)

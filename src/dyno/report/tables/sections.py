@@ -258,7 +258,7 @@ def _print_part(
     margin, gap = " " * indent, " " * GAP
     segments = list[Segment]()
     for number, row in enumerate([[column.head for column in columns], *rows]):
-        if not number and not any(row[at] for at in widths):
+        if not any(row[at] for at in widths):
             continue
         row_style = styles[number - 1] if number and styles else ""
         folded = {at: _folded(console, row[at], width) for at, width in widths.items()}
