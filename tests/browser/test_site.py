@@ -344,7 +344,8 @@ def runfiles_histogram(elapsed_ns: int) -> str:
     from dyno.contracts.histogram import Recorder
 
     recorder = Recorder()
-    recorder.add([elapsed_ns // 1_000, elapsed_ns // 900])
+    for part in (1_000, 900):
+        recorder.add_many(elapsed_ns // part, 250)
     return base64.b64encode(recorder.encode() or b"").decode()
 
 

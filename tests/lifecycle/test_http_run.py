@@ -75,8 +75,8 @@ def test_by_tls_and_http_2_and_an_open_loop(shell: Shell) -> None:
 
 def test_a_stall_is_in_the_response_times_of_an_open_loop(shell: Shell) -> None:
     """A server answers one request at a time, and stalls once for 1 s during 300 requests at 100 per second. A
-    request that is due k periods of 10 ms after the start of the stall waits for 1 s - k * 10 ms. The p99 of 300 is
-    the fourth largest: 0.97 s.
+    request that is due k periods of 10 ms after the start of the stall waits for 1 s - k * 10 ms. The p95 of 300 is
+    the 16th largest: 0.85 s.
     """
     turns, alone = itertools.count(1), threading.Lock()
 
@@ -92,8 +92,9 @@ def test_a_stall_is_in_the_response_times_of_an_open_loop(shell: Shell) -> None:
     (sample,) = samples(shell, "website")
     assert row["valid"] and sample["operations"] == 300
     # Measuring can't make a stall shorter; a busy machine makes it longer.
-    assert row["response_ns"]["p99"] >= 960_000_000
-    assert row["response_ns"]["p50"] < row["response_ns"]["p99"]
+    assert row["response_ns"]["p95"] >= 840_000_000
+    assert row["response_ns"]["p50"] < row["response_ns"]["p95"]
+    assert row["response_ns"]["p99"] is None
 
 
 def site(server: Scripted, *paths: str) -> list[str]:

@@ -21,7 +21,7 @@ from dyno.report.tables.table import Row, groups, varying
 from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.history import FEWEST_RUNS, judged
-from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, fitting, speeds
+from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, TYPICAL_RESPONSE, fitting, speeds
 from dyno.stats.summary import grouped, summarize
 from dyno.stats.two_runs import alternate, block_starts, compare_speeds, facts
 from dyno.stats.verdict import MARGIN, Verdict
@@ -295,8 +295,10 @@ class Collection:
         }
         metric = fitting([summary])
         # Rows of a closed loop that are compared by a latency show their throughput instead.
-        metric = metric if metric in (RESPONSE, BANDWIDTH) else THROUGHPUT
-        paced, moved = metric is RESPONSE, metric is BANDWIDTH
+        # An open loop with too few operations for a p99 has no figure.
+        paced = metric in (RESPONSE, TYPICAL_RESPONSE)
+        moved = metric is BANDWIDTH
+        metric = RESPONSE if paced else BANDWIDTH if moved else THROUGHPUT
         values = list(speeds(summary, metric).values()) if summary.valid else []
         figure = estimate([1 / value if metric.inverse else value for value in values]) if values else None
         rate = summary.bandwidth if moved else summary.throughput
