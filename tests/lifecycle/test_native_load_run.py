@@ -111,7 +111,8 @@ def _address(engine: str, server: Any, place: Path) -> Address:
 
 class Proxy:
     """Passes bytes between clients and a server, and counts what the server sends. After `healthy` intact responses
-    with the text of a record, it flips one bit in the text of the next.
+    with the text of a record, it flips one bit in the text of the next. If `swallows` is set, it passes no more
+    requests of the connection that has the next one.
     """
 
     def __init__(self, address: Address, healthy: int | None = None) -> None:
@@ -121,6 +122,8 @@ class Proxy:
         self.seen: Counter[bytes] = Counter()
         """How often each of `texts` was in what the server sent."""
         self.texts: tuple[bytes, ...] = ()
+        self.swallows = False
+        self._swallower = 0
         self._lock = threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(address.connects))
@@ -143,10 +146,19 @@ class Proxy:
     def _pass(self, source: socket.socket, target: socket.socket, responses: bool) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
+                if self._swallowed(responses):
+                    continue
                 target.sendall(self._changed(data) if responses else data)
         for each in (source, target):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+    def _swallowed(self, responses: bool) -> bool:
+        here = threading.get_ident()
+        with self._lock:
+            if self.swallows and not responses:
+                self.swallows, self._swallower = False, here
+            return self._swallower == here
 
     def _changed(self, data: bytes) -> bytes:
         self.seen.update({text: data.count(text) for text in self.texts})
@@ -219,6 +231,19 @@ def test_a_server_that_dies_is_an_error_in_one_line(engine: str, shell: Shell, p
     assert run.returncode in (1, 3), (out, err)
     (attempt,) = shell.attempts(engine)
     assert attempt["outcome"] != "ok" and "\n" not in attempt["why"] and "connection" in attempt["why"].lower()
+
+
+def test_timeout_names_the_client_without_an_answer(shell: Shell, place: Path) -> None:
+    with served("redis", place) as (_, proxy, url):
+        words = ["library" if word == "native" else word for word in _words("redis", url, 60, 100)]
+        with shell.started(*words, "--timeout", 4, "-o", shell.file) as run:
+            assert wait_for(lambda: proxy.records > 1_000)
+            proxy.swallows = True
+            out, err = run.communicate(timeout=60)
+    assert run.returncode in (1, 3), (out, err)
+    (attempt,) = shell.attempts("redis")
+    waited = r"client [0-3] waited [1-4]\.\d s for the engine( \(\w+\))?"
+    assert re.fullmatch(f"not done after 4 s: {waited}", attempt["why"])
 
 
 def test_notices_and_changed_parameters_are_no_answers(shell: Shell, place: Path) -> None:

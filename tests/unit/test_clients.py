@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from dyno.contracts.model import Phase, Unavailable, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Operations
 from dyno.host.usage import NOTHING, without_pauses
+from dyno.measure import client_states
 from dyno.measure.clients import ClientDied, run_phase
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -201,6 +203,32 @@ def test_refusal_of_a_client_stays_a_refusal(how: str) -> None:
 
     with pytest.raises(Unavailable, match=r"^client 2: can't connect to its server$"):
         run(LastRefused(), 3, how)
+
+
+@both
+def test_late_client_is_named_by_its_number(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_states, "LATE_NS", 50 * MS)
+
+    def operation(client: int) -> None:
+        late, until = None, time.monotonic() + LONG
+        # The other clients may still be about to wait for this one.
+        while client == 2 and (late is None or "clients" in late) and time.monotonic() < until:
+            time.sleep(0.01)
+            late = client_states.describe_late_clients()
+        if client == 2:
+            raise OSError(late)
+
+    error = run(Made(operation), 3, how).first_error
+    assert re.fullmatch(r"OSError: client 2 waited \d+\.\d s for the engine( \(\w+\))?", error)
+    assert client_states.describe_late_clients() is None
+
+
+def test_many_late_clients_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_states, "LATE_NS", 0)
+    states = client_states.ClientStates(9)
+    for client in range(1, 8):
+        states.enter(client, client_states.State.ANSWER)
+    assert states.describe_late() == "7 clients (1, 2, 3, 4, 5, …) waited 0.0 s for an answer"
 
 
 @pytest.mark.claim("Garbage collection is off while the clock runs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 import threading
 import time
@@ -21,6 +22,7 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import Exchange, NativeCall, NativePair, Rows
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Operations
+from dyno.measure.client_states import ClientStates
 from dyno.measure.driver import measure
 from dyno.measure.schedule import READY, SingleClient
 
@@ -125,12 +127,12 @@ class Suite:
                 raise Wrong(f"{number} became {answer}")
         return len(answers)
 
-    def measure(self, scheduler: SingleClient | None = None, **pace: Any) -> Any:
+    def measure(self, scheduler: SingleClient | None = None, states: ClientStates | None = None, **pace: Any) -> Any:
         from dyno.measure.native_load import NativeClients
 
         wire = native.Wire("redis", [port.exchange.descriptor for port in self.ports])
         each = {client: partial(self.rounds, client) for client in range(CLIENTS)}
-        make = partial(NativeClients, wire, each, CLIENTS)
+        make = partial(NativeClients, wire, each, CLIENTS, states or ClientStates(CLIENTS))
         scheduler = scheduler or SingleClient(served=True, connections=CLIENTS)
         return measure(lambda n: iter(()), Pace(**pace), lambda: None, scheduler=scheduler, make=make)
 
@@ -142,6 +144,22 @@ def test_every_operation_of_every_client_is_done_timed_and_checked():
     assert counted(tally.latency) == tally.operations and tally.void is None and tally.ended_by == "count"
     assert {kind: counted(latency) for kind, latency in tally.by_kind.items()} == {"even": 300, "odd": 300}
     assert 0 < tally.busy_ns <= tally.elapsed_ns
+
+
+def test_connection_without_an_answer_is_a_late_client():
+    states = ClientStates(CLIENTS)
+    seen = list[str | None]()
+
+    def respond(number: int) -> bytes:
+        while number == 2005 and not (seen and seen[-1]):
+            time.sleep(0.02)
+            seen.append(states.describe_late())
+        return double(number)
+
+    with servers(respond) as sockets:
+        tally = Suite(sockets, slices=1).measure(states=states)
+    assert tally.operations == CLIENTS * 50 and states.describe_late() is None
+    assert re.fullmatch(r"client 2 waited \d+\.\d s for an answer", seen[-1] or "")
 
 
 def test_a_duration_repeats_rounds_and_a_warm_up_is_not_counted():
@@ -204,7 +222,8 @@ def test_one_wrong_byte_in_100000_responses_voids_the_phase(protocol: str, flipp
     with ours:
         port, numbers = Values(protocol, ours), list(range(100))
         work = Operations(lambda _: (port.values,), numbers, partial(check, numbers))
-        make = partial(NativeClients, native.Wire(protocol, [ours.fileno()]), {0: lambda _: iter([work])}, 1)
+        wire, each = native.Wire(protocol, [ours.fileno()]), {0: lambda _: iter([work])}
+        make = partial(NativeClients, wire, each, 1, ClientStates(1))
         tally = measure(lambda n: iter(()), Pace(), lambda: None, scheduler=SingleClient(served=True), make=make)
     thread.join(10)
     assert tally.operations == 100

@@ -61,8 +61,12 @@ impl Wire {
     /// when the one before it has ended. None begins before `start_ns`, nor after `deadline_ns`, nor after `most_bytes` were
     /// received; those that have begun are waited for.
     ///
+    /// `slow` is called now and then while operations take more than a second, and once after them, with the moment at which
+    /// the operation of each connection began (0: none is under way).
+    ///
     /// Returns what was received on each connection, in the same order. Raises ConnectionError if a connection is lost or
     /// a response is malformed.
+    #[pyo3(signature = (due, start_ns, deadline_ns, most_bytes, slow=None))]
     fn run(
         &mut self,
         py: Python<'_>,
@@ -70,6 +74,7 @@ impl Wire {
         start_ns: i64,
         deadline_ns: i64,
         most_bytes: usize,
+        slow: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Answers>> {
         let mut channels = std::mem::take(&mut self.channels);
         for (number, channel) in channels.iter_mut().enumerate() {
@@ -81,7 +86,7 @@ impl Wire {
             }
         }
         let limits = Limits { start: start_ns, deadline: deadline_ns, bytes: most_bytes };
-        self.driver.run(py, &mut channels, &limits)?;
+        self.driver.run(py, &mut channels, &limits, slow.as_ref())?;
         Ok(channels.into_iter().map(|channel| Answers::of(self.protocol, channel)).collect())
     }
 }

@@ -16,6 +16,8 @@ use crate::framing::{Framer, Protocol};
 
 /// Longest time without a look at signals.
 const TURN_NS: i64 = 50_000_000;
+/// An operation that is under way for this long is slow.
+const SLOW_NS: i64 = 1_000_000_000;
 /// Bytes of one `recv`.
 const SCRATCH: usize = 256 << 10;
 /// A sleep wakes late: this long before the start, spin on the clock instead.
@@ -115,6 +117,11 @@ impl Channel {
 
     fn under_way(&self) -> bool {
         self.starts.len() > self.ends.len()
+    }
+
+    /// When the operation that is under way began; 0 without one.
+    fn begun(&self) -> i64 {
+        self.starts.last().copied().filter(|_| self.under_way()).unwrap_or(0)
     }
 
     fn begin(&mut self) -> Result<(), Error> {
@@ -254,8 +261,15 @@ impl Driver {
         }
     }
 
-    /// Runs all operations within the limits. Err: a lost connection, or the exception of a signal handler.
-    pub fn run(&mut self, py: Python<'_>, channels: &mut [Channel], limits: &Limits) -> PyResult<()> {
+    /// Runs all operations within the limits. `slow` receives, about every turn with a slow operation and once after them,
+    /// when the operation of each connection began. Err: a lost connection, or the exception of `slow` or of a signal handler.
+    pub fn run(
+        &mut self,
+        py: Python<'_>,
+        channels: &mut [Channel],
+        limits: &Limits,
+        slow: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         if channels.iter().any(|channel| channel.due.is_some()) {
             exact_sleeps();
         }
@@ -271,8 +285,18 @@ impl Driver {
         // A single connection is waited for in `recv` itself.
         let _blocking = if let [alone] = channels { Some(Blocking::set(alone.descriptor)?) } else { None };
         let mut batch = Batch::new(channels, limits);
+        let mut was_slow = false;
         loop {
             let over = py.detach(|| batch.turn(self));
+            if let Some(slow) = slow {
+                let begun: Vec<i64> = batch.channels.iter().map(Channel::begun).collect();
+                let before = now() - SLOW_NS;
+                let is_slow = begun.iter().any(|&moment| moment > 0 && moment < before);
+                if is_slow || was_slow {
+                    slow.call1((begun,))?;
+                }
+                was_slow = is_slow;
+            }
             py.check_signals()?;
             match over {
                 Ok(true) => return Ok(()),

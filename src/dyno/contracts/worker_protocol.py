@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic_ns
@@ -19,6 +20,8 @@ from dyno.contracts.declarations import InvalidValue
 
 MOST_BYTES = 64 << 20
 """Maximum length of a line."""
+LATE_SIGNAL = signal.SIGUSR1
+"""Asks a worker for the event `late`, which says what late clients wait for."""
 FOREIGN = "something other than Dyno wrote to the worker's pipe"
 CHUNK_BYTES = 1 << 16
 SLACK_NS = 100_000_000

@@ -15,18 +15,9 @@ from dyno.contracts.model import Phase, Refused, Unavailable
 from dyno.contracts.pace import LIBRARY_LOAD, NATIVE_LOAD, Pace
 from dyno.contracts.suite import Work, Workload
 from dyno.host.process import allow_open_files, die_with_parent
-from dyno.host.usage import (
-    NOTHING,
-    Usage,
-    cpu_ns,
-    of_ended_children,
-    own,
-    own_peak_resident_bytes,
-    peaks_since_reset,
-    reset_peaks,
-    with_descendants,
-    without_pauses,
-)
+from dyno.host.usage import cpu_ns, of_ended_children, own_peak_resident_bytes, with_descendants
+from dyno.measure.client_states import ClientStates, State, watched
+from dyno.measure.client_usage import ENDED_CLIENTS, UsageMeter
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
 from dyno.measure.schedule import (
@@ -50,20 +41,6 @@ CONNECTIONS = 8
 READY = "ready"
 
 
-@dataclass
-class EndedClients:
-    """Resources used by this worker's client processes that have ended."""
-
-    usage: Usage = NOTHING
-    """Usage without the bytes, which the kernel has added to this process's own. Servers that ended are left out,
-    although getrusage(2) counts them among the children."""
-    peak_resident_bytes: int = 0
-    """Peak of the largest client process."""
-
-
-ENDED_CLIENTS = EndedClients()
-
-
 class ClientDied(Exception):
     """A client's process or thread ended without a result."""
 
@@ -76,6 +53,8 @@ class Task:
     phase: Phase
     clients: int
     pace: Pace
+    states: ClientStates
+    """Of the clients, or of the connections of native load."""
     group: ClientGroup | None
     """None for a single client."""
     server: tuple[int, ...]
@@ -128,7 +107,7 @@ def run_phase(
     elif how == "turns" and clients > cores:
         clients, turns = cores, clients
     threads = clients == 1 or how == "threads"
-    group = None
+    states, group = ClientStates(connections or clients), None
     if clients > 1:
         # With a server, waiting clients sleep, because the server needs the cores.
         awake = not server and clients <= cores
@@ -136,10 +115,12 @@ def run_phase(
         # Processes that share cores wait for a core in each batch, so their batches are long too.
         long = bool(server) or share is not None or (clients > cores and not threads)
         whole_ns = 0 if share is None else pace.limit_ns
-        group = ClientGroup(barrier, clients, long, -(-connections // clients) or 1, whole_ns)
-    task = Task(workload, phase, clients, pace, group, with_descendants(server), announce, connections, turns, share)
+        own_states = None if connections else states
+        group = ClientGroup(barrier, clients, long, -(-connections // clients) or 1, whole_ns, own_states)
+    served = with_descendants(server)
+    task = Task(workload, phase, clients, pace, states, group, served, announce, connections, turns, share)
     # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.
-    with uncollected():
+    with uncollected(), watched(states):
         tally = _threads(task, ready) if threads else _merged(_processes(task, ready))
     tally.exclude_idle_time(connections or clients)
     tally.processes = 1 if threads else clients
@@ -171,11 +152,18 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
         if task.connections:
             make = _native_clients(task, position, stack)
         else:
+            task.states.start(position.client)
             rounds = _library_rounds(task, position, stack)
+
+        def warmed_up() -> None:
+            if not task.connections:
+                task.states.enter(position.client, State.OTHERS)
+            ready()
+
         tally = measure(
             rounds,
             pace,
-            ready,
+            warmed_up,
             position,
             hot=phase.temperature == "hot",
             scheduler=task.scheduler(position.client),
@@ -233,40 +221,24 @@ def _native_clients(task: Task, position: ClientPosition, stack: ExitStack) -> C
 
     native, share = task.workload.native(task.phase), task.share or Share(task.connections)
     assert native is not None
-    clients = [share.number(own) for own in range(position.client, task.connections, position.clients)]
+    each = range(position.client, task.connections, position.clients)
     # The usual limit is 1,024.
-    allow_open_files(FILES_PER_CLIENT * len(clients) + SPARE_FILES)
-    ports = {client: native(stack.enter_context(task.workload.connect())) for client in clients}
+    allow_open_files(FILES_PER_CLIENT * len(each) + SPARE_FILES)
+    ports = {}
+    for own in each:
+        task.states.start(own)
+        ports[share.number(own)] = native(stack.enter_context(task.workload.connect()))
+        task.states.enter(own, State.OTHERS)
     exchanges = [port.exchange for port in ports.values()]
     wire = Wire(exchanges[0].protocol, [exchange.descriptor for exchange in exchanges])
     rounds = {client: partial(_rounds, task, port, client, share.clients) for client, port in ports.items()}
-    return partial(NativeClients, wire, rounds, share.clients)
-
-
-class _UsageMeter:
-    """Measures this process's resources from the moment when its clients are ready, without pauses. Its peak of
-    memory includes pauses, because inputs are in memory all the time."""
-
-    def __init__(self) -> None:
-        self._process, self._begin, self._peak_reset = (os.getpid(),), own(), False
-
-    def ready(self) -> None:
-        self._peak_reset = reset_peaks(self._process)
-        self._begin = own()
-
-    def end(self, whole: Tally) -> Tally:
-        used = without_pauses(own() - self._begin, whole.paused)
-        if used.voluntary_switches is not None:
-            used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
-        whole.usage = used
-        whole.peak_bytes = peaks_since_reset(self._process) if self._peak_reset else None
-        return whole
+    return partial(NativeClients, wire, rounds, share.clients, task.states)
 
 
 def _threads(task: Task, ready: Callable[[], object]) -> Tally:
     """Runs the clients as threads. A single client runs in the main thread."""
     clients = task.clients
-    usage = _UsageMeter()
+    usage = UsageMeter()
 
     def all_ready() -> None:
         ready()
@@ -325,7 +297,7 @@ def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
 
 def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, parent: int) -> None:
     die_with_parent(parent)
-    usage = _UsageMeter()
+    usage = UsageMeter()
 
     def ready() -> None:
         sender.send(READY)

@@ -18,6 +18,7 @@ from dyno.contracts.native_load import NativeCall, Request
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Operations, Work
 from dyno.measure.arrivals import Arrivals
+from dyno.measure.client_states import ClientStates, State
 from dyno.measure.driver import Client
 from dyno.measure.loop import Stamps, Times
 from dyno.measure.pauses import MemoryLimit
@@ -136,13 +137,20 @@ class Sent(NamedTuple):
 
 class NativeClients(Client):
     """Runs the shares of several clients over the connections of `wire`. `each` has the rounds of each client, by the
-    client's number among all `clients`."""
+    client's number among all `clients`. `states`: of all clients on this machine."""
 
     def __init__(
-        self, wire: Any, each: Mapping[int, Rounds], clients: int, rounds: Rounds, pace: Pace, *others: Any
+        self,
+        wire: Any,
+        each: Mapping[int, Rounds],
+        clients: int,
+        states: ClientStates,
+        rounds: Rounds,
+        pace: Pace,
+        *others: Any,
     ) -> None:
         super().__init__(rounds, pace, *others)
-        self._wire = wire
+        self._wire, self._states = wire, states
         self._all_rounds = list(each.values())
         endless = pace.duration_ns is not None
         self._lanes = list[Lane]()
@@ -211,10 +219,17 @@ class NativeClients(Client):
         dues = None if elapsed_ns is None else [lane.due(start - elapsed_ns) for lane in lanes]
         moments = None if dues is None else [due.tolist() for due in dues]
         most = HELD_BYTES // self._position.clients
-        received = self._wire.run(moments, start, start + min(length_ns, FOREVER_NS), most)
+        received = self._wire.run(moments, start, start + min(length_ns, FOREVER_NS), most, self._report_slow)
         over = self._wire.now()
         times = [[np.frombuffer(column, dtype=np.int64) for column in result.times()] for result in received]
         return Sent(lanes, received, times, dues, start, over)
+
+    def _report_slow(self, begun: Sequence[int]) -> None:
+        """Receives when the operation of each connection began, 0 without one, while one of them is slow."""
+        for number, begun_ns in enumerate(begun):
+            state = State.ANSWER if begun_ns else State.OTHERS
+            client = self._position.client + number * self._position.clients
+            self._states.enter(client, state, begun_ns)
 
     def _run_batch(self, start: int) -> RunBatch:
         left = min(self._left_ns(), FOREVER_NS)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dyno.host.procfs import input_bytes
+from dyno.measure.client_states import ClientStates, State
 from dyno.measure.loop import monotonic_ahead_ns
 
 LEAD_NS = 200_000
@@ -165,9 +166,16 @@ class ClientGroup:
     the memory."""
 
     def __init__(
-        self, barrier: Any, clients: int, served: bool = False, connections: int = 1, whole_ns: int = 0
+        self,
+        barrier: Any,
+        clients: int,
+        served: bool = False,
+        connections: int = 1,
+        whole_ns: int = 0,
+        states: ClientStates | None = None,
     ) -> None:
         self.barrier, self.clients, self.served, self.whole_ns = barrier, clients, served, whole_ns
+        self.states = states or ClientStates(clients)
         self.batch_operations = OPERATIONS * connections
         self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
         self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Barrier) else 0)
@@ -244,7 +252,7 @@ class SharedClient:
         this client's clock. Returns None if no client has anything left to do, or if one stops all. `gathered` is
         called when all clients have arrived."""
         self._states[self._client], self._ready[self._client] = state, monotonic_ns()
-        self._wait()
+        self._wait(State.ENGINE if state == READY else State.OTHERS)
         gathered()
         if (self._states == STOP).any() or not (self._states == READY).any():
             return None
@@ -260,7 +268,7 @@ class SharedClient:
         self._idle[self._client] = idle + ahead_ns
         self._done[self._client] = end + ahead_ns
         self._operations[self._client], self._most[self._client] = operations, most
-        self._wait()
+        self._wait(State.CHECKS)
         active = self._operations > 0
         elapsed = int(self._done[active].max()) - self._start if active.any() else 0
         full = int(self._idle.min()) - self._start if active.all() else 0
@@ -311,12 +319,14 @@ class SharedClient:
         # 50 % more than in the last batch, so that no client runs out of inputs while the others continue.
         return min(int(1.5 * mine * self._length_ns / self._last_ns) + 2, int(self._most[self._client]))
 
-    def _wait(self) -> None:
-        barrier = self._group.barrier
+    def _wait(self, then: State) -> None:
+        barrier, states = self._group.barrier, self._group.states
+        states.enter(self._client, State.OTHERS)
         if isinstance(barrier, Barrier):
             barrier.wait(self._client)
         else:
             barrier.wait()
+        states.enter(self._client, then)
 
 
 class SingleClient(SharedClient):

@@ -6,6 +6,7 @@ events to a pipe (`dyno.contracts.worker_protocol`). Standard output belongs to 
 
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -24,12 +25,14 @@ from dyno.contracts.model import Absent, Caveat, Refused, Tier, Unavailable, Val
 from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, Pace
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.suite import Job, Suite, Workload
-from dyno.contracts.worker_protocol import Reporter
+from dyno.contracts.worker_protocol import LATE_SIGNAL, Reporter
 from dyno.fields import plain
 from dyno.host.process import die_with_parent
 from dyno.host.usage import of_tree, own, own_peak_resident_bytes, peak_resident_bytes
 from dyno.machines.scheduler import MachineLost
-from dyno.measure.clients import ENDED_CLIENTS, ClientDied, run_phase
+from dyno.measure.client_states import describe_late_clients
+from dyno.measure.client_usage import ENDED_CLIENTS
+from dyno.measure.clients import ClientDied, run_phase
 from dyno.measure.loop import about, clocks, pick
 from dyno.measure.phase import Stopwatch, sampled, serving
 from dyno.measure.remote_load import RemoteLoad
@@ -65,6 +68,7 @@ def work(descriptor: int, parent: int) -> NoReturn:
 def _execute(descriptor: int) -> None:
     """Reads the job, executes it, and reports how it ended."""
     with Reporter(descriptor) as reporter:
+        signal.signal(LATE_SIGNAL, lambda *_: reporter.report("late", why=describe_late_clients()))
         job = json.loads(sys.stdin.readline())
         spent = Stopwatch()
         outcome: str

@@ -17,7 +17,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, Trial
 from dyno.contracts.passwords import mask_password, mask_secrets
 from dyno.contracts.sanitize import sanitize
-from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
+from dyno.contracts.worker_protocol import LATE_SIGNAL, ClockMismatch, ProtocolError, WorkerChannel
 from dyno.host import facts
 from dyno.host.confine import CannotConfine, confined
 from dyno.host.force_remove import remove, unmount
@@ -36,6 +36,7 @@ GROUP = ".group"
 SEALED = "sealed"
 SCARCE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE}
 """errno values that mean the machine is out of space or descriptors."""
+ANSWER_TIME = 1.0
 CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
 """Seconds in which a worker must end after it has closed its pipe. The first limit applies if it has reported its
 outcome, the second if not."""
@@ -225,7 +226,7 @@ def _run_worker(
             closing(WorkerChannel(pipe, report.began_ns)) as channel,
         ):
             watch = Watch(process.pid, limit, monotonic() + plan.timeout)
-            verdict = _listen(process, channel, watch, report, plan.timeout)
+            verdict = _listen(process, channel, watch, report, plan.timeout, job["clients"])
             status = process.wait()
             killed = group is not None and group.killed
     except (WorkerStartError, CannotConfine) as error:
@@ -259,7 +260,12 @@ def _job(plan: Plan, cell: Cell, trial: Trial, home: Path, sealed: Path) -> dict
 
 
 def _listen(
-    process: WorkerProcess, channel: WorkerChannel, watch: Watch, report: TrialReport, timeout: float
+    process: WorkerProcess,
+    channel: WorkerChannel,
+    watch: Watch,
+    report: TrialReport,
+    timeout: float,
+    clients: int = 1,
 ) -> str | None:
     """Reads the worker's events until it ends. Returns why the worker was killed; None if it was not."""
     ended, trial = False, watch.deadline
@@ -284,6 +290,8 @@ def _listen(
             ended = process.poll() is not None
         watch.deadline = report.deadline(trial, timeout)
         if verdict := watch.verdict():
+            if verdict == "timeout" and clients > 1:
+                _ask_for_late_clients(process, channel, report)
             end(process)
             return verdict
     # The pipe is closed, but an engine may delay the interpreter's exit.
@@ -294,6 +302,16 @@ def _listen(
         end(process)
         return "timeout" if report.outcome else CLOSED
     return None
+
+
+def _ask_for_late_clients(process: WorkerProcess, channel: WorkerChannel, report: TrialReport) -> None:
+    """Adds to the report what late clients wait for, if the worker can tell within a second. The worker may end."""
+    until = monotonic() + ANSWER_TIME
+    with suppress(psutil.Error, ProtocolError, ClockMismatch):
+        process.send_signal(LATE_SIGNAL)
+        while report.late is None and not channel.over and monotonic() < until:
+            for message in channel.read(INTERVAL) or ():
+                report.add(message)
 
 
 def _tail(output: Path, report: TrialReport) -> str | None:

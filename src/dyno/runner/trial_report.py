@@ -51,6 +51,8 @@ class TrialReport:
     """Time that the worker's checks of answers took in completed phases."""
     checking_since_ns: int | None = None
     """When the current check began, on this process's clock."""
+    late: str | None = None
+    """What late clients waited for, of several, when the trial's time was over; '' if no client was late."""
     _phase_after_ns: int = 0
 
     @property
@@ -85,6 +87,9 @@ class TrialReport:
         kind = event.pop("event")
         if kind == "check":
             self.checking_since_ns = self.checking_since_ns or message.by_ns
+            return
+        if kind == "late":
+            self.late = self.clean(event["why"]) or ""
             return
         self.checking_since_ns = None
         if kind == "phase":
@@ -122,7 +127,8 @@ class TrialReport:
             self.outcome, self.why = verdict, f"{why}: use less data, or raise --timeout"
         elif verdict == "timeout":
             checks = f" and {self.check_ns / 1e9:.0f} s of Dyno's own checks" if self.check_ns >= 1e9 else ""
-            self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s{checks}"
+            late = f": {self.late}" if self.late else ""
+            self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s{checks}{late}"
         elif verdict == "out-of-memory":
             self.outcome, self.why = verdict, f"used more than {limit / (1 << 30):.2f} GiB of memory"
         elif verdict is not None:

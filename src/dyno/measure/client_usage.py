@@ -1,0 +1,41 @@
+"""Measures the resources that clients use."""
+
+import os
+from dataclasses import dataclass, replace
+
+from dyno.host.usage import NOTHING, Usage, own, peaks_since_reset, reset_peaks, without_pauses
+from dyno.measure.tally import Tally
+
+
+@dataclass
+class EndedClients:
+    """Resources used by this worker's client processes that have ended."""
+
+    usage: Usage = NOTHING
+    """Usage without the bytes, which the kernel has added to this process's own. Servers that ended are left out,
+    although getrusage(2) counts them among the children."""
+    peak_resident_bytes: int = 0
+    """Peak of the largest client process."""
+
+
+ENDED_CLIENTS = EndedClients()
+
+
+class UsageMeter:
+    """Measures this process's resources from the moment when its clients are ready, without pauses. Its peak of
+    memory includes pauses, because inputs are in memory all the time."""
+
+    def __init__(self) -> None:
+        self._process, self._begin, self._peak_reset = (os.getpid(),), own(), False
+
+    def ready(self) -> None:
+        self._peak_reset = reset_peaks(self._process)
+        self._begin = own()
+
+    def end(self, whole: Tally) -> Tally:
+        used = without_pauses(own() - self._begin, whole.paused)
+        if used.voluntary_switches is not None:
+            used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
+        whole.usage = used
+        whole.peak_bytes = peaks_since_reset(self._process) if self._peak_reset else None
+        return whole
