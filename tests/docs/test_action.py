@@ -96,6 +96,25 @@ def test_the_action_measures_both_commits_in_turns(measuring: Shell, tmp_path: P
     assert f"{place}/base: install --quiet -r a.txt" in noted and "install --quiet -r a.txt" in noted.splitlines()[-1]
 
 
+def test_the_action_refuses_sides_of_the_same_code_early(measuring: Shell, tmp_path: Path) -> None:
+    bench = tmp_path / "repo" / "bench"
+    (bench / "code.py").write_text("def work(): return 3\n")
+    (bench / "plan.toml").write_text('suite = "calls"\nengine = ["code.py:work"]\nsamples = 4\nbudget = 0.02\n')
+    # Each side has an environment of its own, but the code is the head's.
+    paths = "\n".join(path for path in sys.path if path)
+    (tmp_path / "python").write_text(f"""#!/bin/sh
+{sys.executable} -m venv --without-pip "$3"
+echo '{paths}' > "$(echo "$3"/lib/python*/site-packages)/dyno.pth"
+printf '#!/bin/sh\\nexec %s -m dyno "$@"\\n' "$3/bin/python" > "$3/bin/dyno"
+printf '#!/bin/sh\\n' > "$3/bin/pip"
+chmod +x "$3/bin/pip" "$3/bin/dyno"
+""")
+    ended = measuring.sh("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", scripts()[0])
+    assert ended.status != 0 and "ran the same code" in ended.err, ended
+    place = Path((tmp_path / "output").read_text().strip().removeprefix("place="))
+    assert {each.block for side in ("base", "head") for each in results.load(place / f"{side}.json").attempts} == {0}
+
+
 def test_a_missing_base_is_an_error_with_a_remedy(measuring: Shell) -> None:
     measuring.given["BASE"] = "HEAD^1^1"
     ended = measuring.sh("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", scripts()[0])
