@@ -5,14 +5,18 @@ from __future__ import annotations
 import html
 import re
 import shlex
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
+from docs.facts import parse
 from needed import require
 from shell import Ended, Shell, wait_for
+from stats.madeup import reads, written
 
 from dyno import registry, results
 from dyno.cli.resuming import WORDS, resume_command
@@ -113,6 +117,76 @@ def test_command_on_a_page_repeats_the_run(shell: Shell, words: tuple[str, ...])
     assert again.plan == first.plan
 
 
+def test_printed_command_removes_a_directory(shell: Shell) -> None:
+    work = shell.home / "the work"
+    left = work / "dyno-run-it's"
+    left.mkdir(parents=True)
+    left.chmod(0o777)
+    ended = shell.dyno("run", *STEADY, "--samples", "1", "--work", work, "-o", "r.json")
+    match = re.search(r"stays, since other users may write to it; to remove it: (rm .*)$", ended.err, re.MULTILINE)
+    assert match, ended
+    typed(shell, match[1])
+    assert not left.exists() and work.exists()
+
+
+HIDE = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+hidden = {hidden}
+PathFinder.find_spec = lambda name, *path: None if name.partition(".")[0] in hidden else find(name, *path)
+"""
+
+
+@pytest.fixture
+def bare(shell: Shell) -> Shell:
+    """A shell whose Dyno finds no engine's module and no program. It types in the usual one."""
+    site = shell.home / "site"
+    site.mkdir()
+    modules = {module.partition(".")[0] for spec in registry.engines() for module in spec.modules}
+    modules |= {"distributed", "pycurl", "jinja2", "vl_convert", "cryptography"}
+    (site / "sitecustomize.py").write_text(HIDE.format(hidden=sorted(modules - {"numpy", *sys.stdlib_module_names})))
+    return Shell(shell.home, shell.work, plugins=[site], given={"PATH": "/nonexistent"})
+
+
+def test_printed_install_commands_are_valid(shell: Shell, bare: Shell) -> None:
+    out = " ".join(bare.dyno("list", "engines").out.split())
+    commands = set(re.findall(r"dyno install [\w-]+(?: --yes)?", out))
+    assert {"dyno install lmdb", "dyno install redis", "dyno install fio --yes"} <= commands
+    for command in commands:
+        words = shlex.split(command)[1:]
+        parse(words)
+        assert registry.engine(words[1])
+    # These are installed, so that typing the command changes nothing.
+    for name in ("lmdb", "fio"):
+        if registry.engine(name).lacking() is None:
+            typed(shell, next(command for command in commands if command.split()[2] == name))
+    packages = set(re.findall(r"apt-get install (?:-y )?([\w.+-]+)", out))
+    assert packages
+    if shutil.which("apt-cache") and shell.sh("sh", "-c", "apt-cache show strace").status == 0:
+        typed(shell, f"apt-get install --simulate {' '.join(packages)}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("doctor", "--load-from", "tls://h:1"),
+        ("http", "http://localhost:1/"),
+        ("report", "r.json"),
+    ],
+    ids=" ".join,
+)
+def test_printed_pip_command_adds_the_extra(shell: Shell, bare: Shell, words: tuple[str, ...]) -> None:
+    if words[0] == "report":
+        written(reads(lmdb=[1000.0] * 3), shell.home / "r.json")
+    ended = bare.dyno(*words)
+    assert ended.status == 2, ended
+    match = re.search(r": (\S*pip install .*)$", ended.err, re.MULTILINE)
+    assert match, ended
+    # The extras are installed here, and pip may not look for others.
+    shell.given["PIP_NO_INDEX"] = "1"
+    typed(shell, match[1])
+
+
 @pytest.mark.parametrize(
     ("words", "given", "printed"),
     [
@@ -132,3 +206,25 @@ def test_printed_command_names_the_output_and_no_password(
         root.meta[WORDS] = words
         context.params = given
         assert resume_command(Path("all-1")) == (printed or shlex.join(["dyno", *words]))
+
+
+@pytest.mark.parametrize(
+    ("engine", "url"),
+    [
+        ("cassandra", "cassandra://u:***@h:1"),
+        ("clickhouse", "clickhouse://u:***@h:1"),
+        ("ferretdb", "mongodb://u:***@h:1/?tls=true"),
+        ("influxdb", "http://u:***@h:1"),
+        ("mariadb", "mariadb://u:***@h:1/d"),
+        ("postgresql", "postgresql://u:***@h:1/a%20d?sslmode=require"),
+        ("questdb", "http://u:***@h:1"),
+        ("redis", "redis://u:***@h:1/2"),
+        ("victoriametrics", "http://u:***@h:1"),
+    ],
+)
+def test_command_that_removes_a_store_has_no_masked_password(engine: str, url: str) -> None:
+    removal = registry.engine(engine).removal
+    assert removal is not None
+    command = removal("dyno_1_2_3", {"url": url})
+    assert "***" not in command and "dyno_1_2_3" in command
+    assert subprocess.run(["sh", "-n", "-c", command]).returncode == 0

@@ -107,6 +107,12 @@ def mask_password(text: str) -> str:
     return _masked(text, [*pairs, *(span for word in words for span in _secret_spans(text, *word))])
 
 
+def without_password(url: str) -> str:
+    """Returns the address without its password, for a client that then asks for it: postgresql://user@host. Other
+    secrets are masked."""
+    return mask_password(url).replace(f":{HIDDEN}@", "@")
+
+
 def mask_argument(text: str) -> str:
     """Masks the secrets of an address, or of an argument that contains addresses. A blank does not end an address."""
     return _masked(text, _argument_spans(text))

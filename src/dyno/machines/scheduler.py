@@ -21,15 +21,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dyno.contracts.model import Refused, Unavailable, UsageError
+from dyno.host import installation
 from dyno.machines import tasks
 
 ENCRYPTED, PLAIN = "tls", "tcp"
-MISSING = "needs Dask: pip install 'dyno-bench[machines]'"
 CONNECT_SECONDS = 10
 SILENT_SECONDS = 5.0
 """A machine without a heartbeat for so long is lost. Workers send one every half a second, if there are few."""
 WATCH_SECONDS, POLL_SECONDS, ANSWER_SECONDS, ASK_SECONDS, CLOSE_SECONDS = 0.5, 0.02, 3, 4, 1
 TRIPS = 50
+
+
+def missing() -> str:
+    """Returns that Dask is missing, with the command that installs it."""
+    return f"needs Dask: {installation.extra('machines')}"
 
 
 class MachineLost(Exception):
@@ -79,7 +84,7 @@ class Scheduler:
         try:
             from distributed import Client
         except ImportError:
-            raise Refused(MISSING) from None
+            raise Refused(missing()) from None
         # Its messages about lost connections would stand between Dyno's own.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:

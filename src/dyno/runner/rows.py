@@ -88,11 +88,11 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
 
 def check_remote(address: str, plain: bool, suite: Suite, phases: Sequence[str], rows: Sequence[EngineRow]) -> None:
     """Raises UsageError unless the machines of the scheduler at the address can load the servers of all rows."""
-    from dyno.machines.scheduler import MISSING, check_address
+    from dyno.machines.scheduler import check_address, missing
 
     check_address(address, plain, "load-from")
     if find_spec("distributed") is None:
-        raise UsageError(f"load-from {MISSING}")
+        raise UsageError(f"load-from {missing()}")
     if not getattr(suite, "anywhere", False):
         raise UsageError(f"load-from: clients of suite {suite.name} run on this machine only")
     if reported := [phase.name for phase in suite.phases if phase.reported and phase.name in phases]:

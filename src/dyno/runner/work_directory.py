@@ -3,6 +3,7 @@ the directories of killed runs, and their servers."""
 
 import fcntl
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -108,7 +109,8 @@ def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
     Returns the directories."""
     for path in root.glob(PREFIX + "*"):
         if trust.is_own_directory(path) and not trust.is_private_directory(path):
-            stays = f"{path} stays, since other users may write to it: rm -r {path} if it is of no use"
+            remedy = f"to remove it: rm -r {shlex.quote(str(path))}"
+            stays = f"{path} stays, since other users may write to it; {remedy}"
             warn(sanitize(stays, keep=""))
     swept = list(dead(root))
     for path in swept:

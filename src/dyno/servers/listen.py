@@ -20,6 +20,7 @@ from typing import Any
 from dyno.contracts.model import Absent, Refused, Value
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.settings import Setting
+from dyno.host import installation
 from dyno.servers import loopback
 
 LISTEN = "listen"
@@ -90,7 +91,7 @@ def write_certificate(listener: Listener, user: struct_passwd | None) -> None:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
-        raise Refused(f"{LISTEN}= needs a library for its certificate: pip install 'dyno-bench[machines]'") from None
+        raise Refused(f"{LISTEN}= needs a library for its certificate: {installation.extra('machines')}") from None
     from datetime import datetime, timedelta, timezone
 
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(timezone.utc)

@@ -5,6 +5,8 @@ unchanged. `test_records` and `test_durability` test the behaviour that all engi
 
 from __future__ import annotations
 
+import re
+import signal
 import socket
 import stat
 from collections.abc import Callable, Iterator
@@ -18,7 +20,7 @@ import pytest
 import serving
 from needed import require
 from serving import opened, served
-from shell import Shell, small
+from shell import Shell, small, wait_for
 from stores import Store
 
 from dyno import registry
@@ -436,8 +438,29 @@ def test_a_command_removes_a_store_that_stayed(users: Callable[..., Users], plac
     mine.client().mset({**keys, "mine": "1"})
     assert spec.removal is not None
     command = spec.removal(name, spec.resolve({"url": mine.url()}))
-    assert shell.sh("bash", "-c", command).status == 0
+    assert PASSWORD not in command and shell.sh("sh", "-c", command).status != 0
+    shell.given["REDISCLI_AUTH"] = PASSWORD
+    assert shell.sh("sh", "-c", command).status == 0
     assert mine.client().keys("*") == [b"mine"]
+
+
+def test_printed_command_removes_the_store_that_stayed(users: Callable[..., Users], shell: Shell) -> None:
+    mine = users()
+    mine.client().set("mine", "1")
+    mine.client().execute_command("ACL", "SETUSER", "u", "on", ">pw", "~*", "+@all")
+    row = f"redis:url=redis://u:pw@127.0.0.1:{mine.port}/0"
+    asked = ("--tier", "volatile", "--phases", "rand-key", "-p", "records=100", "--samples", 1, "--duration", 60)
+    with shell.started("run", "records", "-e", row, *asked, "-o", shell.file) as run:
+        assert wait_for(lambda: mine.client().keys("dyno_*"))
+        mine.client().execute_command("ACL", "SETUSER", "u", "-unlink", "-del")
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate()
+    match = re.search(r"stays on redis://u:\*+@.*; to remove it: (.*)$", err, re.MULTILINE)
+    assert match, (out, err)
+    mine.client().execute_command("ACL", "SETUSER", "u", "+@all")
+    shell.given["REDISCLI_AUTH"] = "pw"
+    ended = shell.sh("sh", "-c", match[1])
+    assert ended.status == 0 and mine.client().keys("*") == [b"mine"], ended
 
 
 def test_an_address_that_is_none_or_can_not_be_is_refused() -> None:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from dyno.contracts.model import Refused, Value
 from dyno.contracts.native import loaded
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange
-from dyno.contracts.passwords import mask_password
+from dyno.contracts.passwords import mask_password, without_password
 from dyno.contracts.settings import Setting, choice
 from dyno.servers import user_server
 from dyno.servers.server_engine import ServerStore
@@ -93,7 +93,8 @@ class DocumentStore(ServerStore):
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
-        return shlex.join(["mongosh", address, "--eval", f"db.getSiblingDB('{name}').dropDatabase()"])
+        words = ["mongosh", without_password(address), "--eval", f"db.getSiblingDB('{name}').dropDatabase()"]
+        return shlex.join(words)
 
 
 def connect(server: Any, **settings: Any) -> Any:

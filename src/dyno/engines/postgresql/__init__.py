@@ -13,7 +13,7 @@ from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Maintenance, Nodes, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
-from dyno.contracts.passwords import HARMLESS, mask_password
+from dyno.contracts.passwords import HARMLESS, mask_password, without_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
@@ -199,7 +199,7 @@ class Postgres(ServerStore):
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
-        return shlex.join(["psql", address, "-c", f"DROP SCHEMA {name} CASCADE"])
+        return shlex.join(["psql", without_password(address), "-c", f"DROP SCHEMA {name} CASCADE"])
 
 
 def _connect(server: Any, options: str = "") -> Any:

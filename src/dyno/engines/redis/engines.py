@@ -260,9 +260,11 @@ class Keyspace(ServerStore):
         words = ["-s", at.path] if at.scheme == "unix" else host
         words += [*(["-n", database] if database else []), *(["--user", unquote(at.username)] if at.username else [])]
         cli = shlex.join(["redis-cli", *words, *(["--tls"] if at.scheme == "rediss" else [])])
-        password = f"export REDISCLI_AUTH={shlex.quote(unquote(at.password))}; " if at.password else ""
-        scan = f"{cli} --scan --pattern '{name}:*' | xargs -r -d '\\n' {cli} UNLINK"
-        return f"{password}{scan}"
+        # The password is not printed. redis-cli reads it from this variable.
+        password = 'export REDISCLI_AUTH="${REDISCLI_AUTH:?expected the password}"; ' if at.password else ""
+        # Names have zero bytes, which no argument can have: redis-cli quotes them, and reads them as it wrote them.
+        scan = f"{cli} --no-raw --scan --pattern '{name}:*'"
+        return f"{password}{scan} | sed 's/^/UNLINK /' | {cli} | sed '/^1$/d'"
 
 
 def _prefix(home: Path, server: Any) -> bytes:
