@@ -10,6 +10,7 @@ import pytest
 from madeup import a_cell, of_rates
 
 from dyno.contracts.model import Tier, UsageError
+from dyno.report.site.league import machine_name
 from dyno.report.tables.machines import by_machine
 from dyno.report.tables.sections import Section
 from dyno.results import Run
@@ -145,6 +146,23 @@ def test_equal_machines_in_one_folder_stay_apart() -> None:
         list(by_machine(runs[:1]))
     with pytest.raises(UsageError, match="have no row"):
         list(by_machine([runs[0], a_run("new.json", "memory", 2, "B")]))
+
+
+def test_other_kernel_is_not_another_machine() -> None:
+    """A kernel keeps some MiB of memory to itself."""
+
+    def booted(path: str, suite: str, cpu: str, memory_bytes: int) -> Run:
+        run = a_run(path, suite, 1, cpu)
+        host = {**run.header["host"], "memory": {"total_bytes": memory_bytes}}
+        return replace(run, header={**run.header, "host": host})
+
+    runs = [
+        booted(f"{cpu}/{suite}.json", suite, cpu, (16 << 30) - (kept << 20))
+        for cpu in ("A", "B")
+        for suite, kept in (("cpu", 200), ("memory", 230))
+    ]
+    assert [machine.name for machine in machines(runs)] == ["A", "B"]
+    assert len({machine_name(run) for run in runs}) == 2
 
 
 def test_names_have_what_differs() -> None:

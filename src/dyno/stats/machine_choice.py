@@ -26,7 +26,7 @@ from dyno.stats.answer import geometric_mean
 from dyno.stats.compare import evicted
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import Center
-from dyno.stats.load_limit import cores
+from dyno.stats.hardware import hardware
 from dyno.stats.matching import matched_rows
 from dyno.stats.metric import CAPACITY, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, grouped
@@ -131,7 +131,8 @@ def machines(runs: Sequence[Run]) -> tuple[Machine, ...]:
         rest = re.sub(rf"(^|[._-]){suite}(?=[._-]|$)", "", run.path.stem).strip("._-")
         by_folder.append((folder, folders[folder]))
         by_name.append(((folder, rest), rest or folders[folder]))
-        by_hardware.append((_hardware(run), str(_hardware(run)[0] or "unknown processor")))
+        machine = hardware(run)
+        by_hardware.append((machine, machine.processor or "unknown processor"))
     rows = [set(of_run) for of_run in _rows(runs)]
     best: tuple[Machine, ...] = tuple(Machine(name, (run,)) for name, run in zip(names, runs, strict=True))
     # If each run has its own folder, the folders' names say more than the files'.
@@ -140,7 +141,7 @@ def machines(runs: Sequence[Run]) -> tuple[Machine, ...]:
         groups = grouped((key, at) for at, (key, _) in enumerate(of))
         labels = {key: of[at[0]][1] for key, at in groups.items()}
         once = all(
-            len({_hardware(runs[each]) for each in at}) == 1
+            len({hardware(runs[each]) for each in at}) == 1
             and not any(rows[one] & rows[other] for one, other in combinations(at, 2))
             for at in groups.values()
         )
@@ -148,12 +149,6 @@ def machines(runs: Sequence[Run]) -> tuple[Machine, ...]:
             best = tuple(Machine(labels[key], tuple(runs[each] for each in at)) for key, at in groups.items())
         fewest = len(best)
     return best
-
-
-def _hardware(run: Run) -> tuple[object, ...]:
-    host = run.header.get("host") or {}
-    cpu, memory = (host.get(part) or {} for part in ("cpu", "memory"))
-    return cpu.get("model"), cores(host), memory.get("total_bytes")
 
 
 # -- the rows -----------------------------------------------------------------------------------------------

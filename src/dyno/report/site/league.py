@@ -13,8 +13,8 @@ from dyno.contracts.model import TIERS
 from dyno.report.site.data import Entry
 from dyno.report.tables import display, notes, units
 from dyno.results import Run
+from dyno.stats.hardware import hardware
 from dyno.stats.league import MOST_PAIRS, Pair, Result, Standing, Work, count, verdicts
-from dyno.stats.load_limit import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import grouped
 from dyno.stats.verdict import MARGIN
@@ -23,7 +23,6 @@ FEWEST_RUNS = 2
 """Minimum number of runs of a league."""
 MOST_ROWS = 5_000
 """Maximum number of rows of a page."""
-GIB = 1 << 30
 UNKNOWN_YEAR = "unknown"
 
 
@@ -128,15 +127,10 @@ def _mark(run: Run) -> object:
 
 
 def machine_name(run: Run) -> str:
-    """Returns processor, number of usable cores and memory. The file system is left out, and memory is rounded:
-    another mount or kernel is not another machine."""
-    host = run.header.get("host", {})
-    cpu, memory = (host.get(part) or {} for part in ("cpu", "memory"))
-    usable = cores(host) or cpu.get("logical_cores")
-    number = f"{usable:g}" if usable else "?"
-    size = memory.get("total_bytes")
-    rounded = size and (round(size / GIB) * GIB or size)
-    return f"{cpu.get('model') or 'unknown CPU'}, {number} cores, {units.size(rounded)} of memory"
+    """Returns processor, number of usable cores and memory."""
+    machine = hardware(run)
+    number = f"{machine.cores:g}" if machine.cores else "?"
+    return f"{machine.processor or 'unknown CPU'}, {number} cores, {units.size(machine.memory_bytes)} of memory"
 
 
 def _varying(works: Sequence[Work]) -> list[str]:
