@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from needed import require, unavailable
+from needed import require
 from shell import Shell, small
 
 from dyno import registry
@@ -34,12 +34,14 @@ def test_a_run_is_published_and_repeated(shell: Shell, other: Shell) -> None:
     again = shell.dyno("publish", shell.file)
     assert again.status == 2 and "--overwrite" in again.err
     shutil.copy(made, other.home / "theirs.dyno")
+    # Earlier versions signed bundles. Such a file beside a bundle is ignored.
+    (other.home / "theirs.dyno.sig").write_text("a signature of something else")
     asked = other.dyno("replicate", "theirs.dyno")
     assert asked.status == 2 and "--trust" in asked.err
-    assert sorted(path.name for path in other.home.iterdir()) == ["theirs.dyno"]
+    assert sorted(path.name for path in other.home.iterdir()) == ["theirs.dyno", "theirs.dyno.sig"]
     ended = other.dyno("replicate", "theirs.dyno", "--trust", "-o", other.file)
     assert ended.status == 0, ended
-    assert "signed by: nobody" in ended.out and 'suite = "records"' in ended.out
+    assert 'suite = "records"' in ended.out
     for word in ("published", "here", "slow", "rand-key", "update"):
         assert word in ended.out
     ours, theirs = shell.shown(), other.shown()
@@ -118,20 +120,3 @@ def test_a_plan_that_names_something_of_the_machine_needs_trust(
     made.write_bytes(container.packed(content, []))
     refused = shell.dyno("replicate", made)
     assert refused.status == 2 and named in refused.err and "--trust" in refused.err
-
-
-def test_a_signature_names_its_key(shell: Shell) -> None:
-    if shutil.which("ssh-keygen") is None:
-        unavailable("ssh-keygen is not installed")
-    key = shell.home / "key"
-    assert shell.sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).status == 0
-    assert shell.dyno("run", "records", "-e", "memory", *small(), "-o", shell.file).status == 0
-    signed = shell.dyno("publish", shell.file, "--sign", key)
-    assert signed.status == 0, signed
-    print_of_key = shell.sh("ssh-keygen", "-l", "-f", key).out.split()[1]
-    shown = shell.dyno("replicate", "r.dyno", "--trust", "-o", "again.json")
-    assert shown.status == 0 and print_of_key in shown.out
-    # Another bundle under the same signature.
-    assert shell.dyno("publish", "again.json", "-o", "r.dyno", "--overwrite").status == 0
-    other = shell.dyno("replicate", "r.dyno", "--trust")
-    assert other.status == 2 and "not a signature" in other.err

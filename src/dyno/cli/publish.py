@@ -1,7 +1,5 @@
 """`dyno publish`, and `dyno replicate BUNDLE`: shares a run, and repeats one that somebody else has shared."""
 
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,24 +33,18 @@ from dyno.servers.user_server import URL
 from dyno.stats import machine_choice
 from dyno.stats.summary import summarize
 
-SIGNATURE = ".sig"
-SIGNING = "ssh-keygen"
 PROBE = "any text"
-NAMESPACE = "dyno"
-"""What a signature is for: one for another purpose is not accepted as one of a bundle."""
 
 
 @click.command(name="publish")
 @click.argument("run_file", type=PATH, metavar="RUN")
 @output_option("Bundle to write. Default: RUN's name, in .dyno.", "FILE.dyno")
 @click.option("--overwrite", is_flag=True, help="Replace FILE.dyno if it exists.")
-@click.option("--sign", "key", type=PATH, metavar="KEY", help="Also sign it by this SSH key, in FILE.dyno.sig.")
-def publish_command(run_file: Path, path: str | None, key: Path | None, overwrite: bool) -> None:
+def publish_command(run_file: Path, path: str | None, overwrite: bool) -> None:
     """Pack RUN with its plan and data as a bundle, which others can verify and repeat.
 
     \b
     dyno publish r.json
-    dyno publish r.json --sign ~/.ssh/id_ed25519
     dyno replicate r.dyno
     """
     target = Path(path or files.beside(run_file, ENDING))
@@ -60,33 +52,7 @@ def publish_command(run_file: Path, path: str | None, key: Path | None, overwrit
         raise UsageError(f"-o {target}: the name of a bundle ends in {ENDING}")
     if target.exists() and not overwrite:
         raise UsageError(f"{target} exists: choose another name by -o, or replace it by --overwrite")
-    if key is not None and (not key.is_file() or shutil.which(SIGNING) is None):
-        raise UsageError(f"--sign: {key} is no file" if not key.is_file() else f"--sign needs the program {SIGNING}")
     files.save(str(target), bundle.pack(run_file))
-    if key is not None:
-        signature = Path(f"{target}{SIGNATURE}")
-        signature.unlink(missing_ok=True)
-        words = [SIGNING, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(target)]
-        ended = subprocess.run(words, capture_output=True, text=True, check=False)
-        if ended.returncode:
-            raise UsageError(f"--sign: {SIGNING}: {' '.join((ended.stderr or ended.stdout).split())}")
-        print(f"Signed in {signature}", file=sys.stderr)
-
-
-def signer(path: Path) -> str | None:
-    """Returns who has signed a bundle, as ssh-keygen names the key; None without a signature. Raises UsageError for
-    a signature of something else."""
-    signature = Path(f"{path}{SIGNATURE}")
-    if not signature.exists():
-        return None
-    if shutil.which(SIGNING) is None:
-        return f"somebody; {SIGNING} is needed to tell"
-    with path.open("rb") as content:
-        words = [SIGNING, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(signature)]
-        ended = subprocess.run(words, stdin=content, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise UsageError(f"{signature} is not a signature of {path}")
-    return ended.stdout.strip().rpartition(" with ")[2]
 
 
 # -- repeating ------------------------------------------------------------------------------------------------
@@ -96,7 +62,7 @@ def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
     """Verifies a bundle, shows what it would run, runs it, and compares the verdicts. Returns the exit status."""
     with bundle.opened(shared) as found:
         request = plan_file.parse(found.plan, f"{shared}: {PLAN_FILE}", found.home)
-        _show(found, signer(shared))
+        _show(found)
         # To find out whether an engine can run may start its program: ask first.
         _ask(shared, found, request, trust)
         suite = registry.suite(request.suite)
@@ -119,14 +85,13 @@ def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
         return status(run)
 
 
-def _show(found: Bundle, signed_by: str | None) -> None:
+def _show(found: Bundle) -> None:
     """Prints where the published run is from, its plan, and its scripts."""
     run, console = found.run, output()
     about = [
         f"measured: {notes.trials(run)}; {notes.length(run)}",
         f"on: {notes.machine(run)}",
         f"versions: {notes.versions(run)}",
-        f"signed by: {signed_by or 'nobody'}",
     ]
     # Nothing of a stranger's text may be hidden, or control the terminal.
     text = (found.home / PLAN_FILE).read_text()

@@ -142,10 +142,8 @@ def _opened(path: Path) -> Iterator[results.Run]:
         yield results.load(path)
         return
     from dyno.bundles import bundle
-    from dyno.cli.publish import signer
 
     with bundle.opened(path) as shared:
-        signer(path)
         run_file = shared.run.path.rename(shared.home / f"{path.stem}.json")
         yield replace(shared.run, path=run_file)
 
