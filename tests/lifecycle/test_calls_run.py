@@ -71,7 +71,6 @@ def threads(_):
     if not LEAKED:
         LEAKED.append(threading.Thread(target=threading.Event().wait, daemon=False))
         LEAKED[0].start()
-def clock(_): time.perf_counter = lambda: 0.0
 def prints(_): print("x" * 100_000)
 def generator(_): yield 1
 def returns_generator(_): return (each for each in [1])
@@ -230,7 +229,7 @@ def test_memory_and_time_are_limited(bench: Shell) -> None:
     assert "not done after 5 s" in rows["hangs"]["why"]
 
 
-@pytest.mark.parametrize(("name", "caveat"), [("threads", "threads"), ("clock", "clock"), ("prints", "output")])
+@pytest.mark.parametrize(("name", "caveat"), [("threads", "threads"), ("prints", "output")])
 def test_what_is_no_harm_is_a_remark(bench: Shell, name: str, caveat: str) -> None:
     row = run(bench, name, "-p", "arguments=bench.py:three")[name]
     assert row["valid"] and caveat in {each["code"] for each in row["caveats"]}

@@ -1,13 +1,12 @@
 """Compares answers of engines with expected values, by exact types and values.
 
-An engine's class, even a subclass of dict or str, may claim to equal anything. So no method of an answer is called
-before its type is known to be one of Python's or NumPy's own.
+A subclass of dict or str may compare in its own way. So no method of an answer is called before its type is known to
+be one of Python's or NumPy's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import is_
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,6 @@ def same(got: Any, right: Any) -> bool:
     are never the same.
     """
     kind = type(got)
-    # Types are compared by identity, because a metaclass may override equality too.
     if kind is not type(right):
         return False
     if kind in _PLAIN:
@@ -99,7 +97,7 @@ def _sequences(got: Sequence[Any], right: Sequence[Any]) -> bool:
     if len(got) != len(right):
         return False
     kinds = list(map(type, right))
-    if not all(map(is_, map(type, got), kinds)):
+    if list(map(type, got)) != kinds:
         return False
     return bool(got == right) if _PLAIN.issuperset(kinds) else all(map(same, got, right))
 
@@ -132,7 +130,7 @@ def _keyed(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
 def _key(key: Any) -> Any:
     """Returns the key with its type, since 1 equals True; for other types, an object that equals nothing."""
     kind = type(key)
-    return (kind, key) if any(kind is plain for plain in _PLAIN) else object()
+    return (kind, key) if kind in _PLAIN else object()
 
 
 def _arrays(got: NDArray[Any], right: NDArray[Any]) -> bool:

@@ -1,23 +1,17 @@
-"""Removes a directory of Dyno's despite missing permissions, immutable files, or file systems mounted in it.
+"""Removes a directory of Dyno's despite missing permissions, or file systems mounted in it.
 
 It never touches files on a mounted file system.
 """
 
 import ctypes
-import fcntl
 import os
 import shutil
 import stat
-import struct
 from contextlib import suppress
 from pathlib import Path
 
 from dyno.host.procfs import mounts
 
-_GETFLAGS, _SETFLAGS = 0x80086601, 0x40086602
-"""FS_IOC_GETFLAGS and FS_IOC_SETFLAGS of ioctl_iflags(2), for machines on which a long has 8 bytes."""
-_UNREMOVABLE = 0x10 | 0x20
-"""FS_IMMUTABLE_FL and FS_APPEND_FL. While one of them is set, not even root can remove the file."""
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 
 
@@ -39,8 +33,8 @@ def remove(path: Path) -> str | None:
         if not path.exists():
             return None
         _make_removable(path)
-        for directory, directories, files in os.walk(path):
-            for name in (*directories, *files):
+        for directory, directories, _ in os.walk(path):
+            for name in directories:
                 _make_removable(Path(directory, name))
     try:
         shutil.rmtree(path)
@@ -71,22 +65,7 @@ def _mounted(path: Path) -> list[Path]:
 
 
 def _make_removable(path: Path) -> None:
-    """Gives the owner all rights to a directory, and clears flags that prevent the removal of a file or directory."""
+    """Gives the owner all rights to a directory."""
     with suppress(OSError):
-        mode = path.lstat().st_mode
-        if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-            _clear_flags(path)
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(path.lstat().st_mode):
             path.chmod(0o700)
-
-
-def _clear_flags(path: Path) -> None:
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        try:
-            # The kernel reads and writes an int, although the request numbers say long.
-            (flags,) = struct.unpack("i4x", fcntl.ioctl(descriptor, _GETFLAGS, bytes(8)))
-            if flags & _UNREMOVABLE:
-                fcntl.ioctl(descriptor, _SETFLAGS, struct.pack("i4x", flags & ~_UNREMOVABLE))
-        finally:
-            os.close(descriptor)

@@ -64,11 +64,9 @@ class WorkerPool:
         self._control: socket.socket | None = None
 
     def ready(self) -> None:
-        """Starts the fork server if it is not running or if an engine has stopped it."""
+        """Starts the fork server if it is not running."""
         if self._process is not None and self._process.poll() is None:
-            with suppress(psutil.Error):
-                if psutil.Process(self._process.pid).status() != psutil.STATUS_STOPPED:
-                    return
+            return
         self.close()
         adopt_orphans()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
