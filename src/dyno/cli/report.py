@@ -268,7 +268,6 @@ def plot_command(
             files.check(file)
     # Frees the memory of a large run for the renderer.
     del loaded
-    plot.trim()
     for drawing in drawings:
         picture = drawing.svg(flags["dark"])
         if into_directory:

@@ -1,12 +1,10 @@
 """Charts of a run as self-contained pictures: the chosen panels on a sheet, with the run, the machine and the doubts.
 The library vl-convert draws Vega-Lite specifications as SVG or PNG, without a browser."""
 
-import ctypes
 import re
 import resource
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -341,11 +339,3 @@ def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tupl
         if panel < narrowest:
             break
     return None, needed
-
-
-def trim() -> None:
-    """Returns memory to the system that the C library holds although it was freed. vl-convert leaves much of it after
-    it has bundled the charting library in its threads."""
-    # Only the GNU C library has this function.
-    with suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -11,7 +11,6 @@ from dyno import __version__
 from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.report import charts
-from dyno.report.charts import plot
 from dyno.report.charts.chart import Chart
 from dyno.report.export import compact
 from dyno.report.page import parts, payload, relative
@@ -71,7 +70,6 @@ def build(
     packed.append(Part("data", pack(compact({**payload.common(by_name.values()), "runs": data}))))
     # Free memory for the drawing: the data of a large run takes much of it.
     data.clear()
-    plot.trim()
     drawings = payload.stills(shown[0]["run"], to_draw)
 
     def page(run_file: Callable[[Run, int], Download]) -> str:

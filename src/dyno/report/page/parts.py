@@ -70,7 +70,6 @@ def script(vl_convert: Any) -> str:
         if checksum == _checksum(content):
             return content.decode()
     bundle: str = vl_convert.javascript_bundle(ENTRY)
-    plot.trim()
     # Wrapped in a function, so that its thousands of names don't become global.
     bundle = f"(() => {{\n{bundle}\n}})();\n"
     content = bundle.encode()

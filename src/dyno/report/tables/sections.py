@@ -2,14 +2,12 @@
 
 On a terminal and in a pipe, no cell is ever cut. If a table is too wide, its bars are dropped, then cells of words
 are folded. Then the table is split into parts, one below the other, and finally it is printed as a list. `rich.table`
-can neither split a table nor print it as a list. It takes 0.1 ms per cell, and these tables have tens of thousands of
-rows.
+can neither split a table nor print it as a list.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from html import escape
 from typing import NamedTuple
 
@@ -218,7 +216,7 @@ def print_table(
     texts = [[column.head, *(row[at] for row in rows)] for at, column in enumerate(columns)]
     # Widths of the shown columns, by the column's place.
     widths = {
-        at: max(columns[at].least, *(_width(line) for text in cells for line in text.split("\n")))
+        at: max(columns[at].least, *(cell_len(line) for text in cells for line in text.split("\n")))
         for at, cells in enumerate(texts)
     }
     for at in [at for at, column in enumerate(columns) if column.spare]:
@@ -253,9 +251,6 @@ def _print_part(
     marks: Mapping[str, str],
     indent: int,
 ) -> None:
-    # Without colours, each line is a single segment.
-    coloured = console.color_system is not None
-    margin, gap = " " * indent, " " * GAP
     segments = list[Segment]()
     for number, row in enumerate([[column.head for column in columns], *rows]):
         if not any(row[at] for at in widths):
@@ -263,19 +258,19 @@ def _print_part(
         row_style = styles[number - 1] if number and styles else ""
         folded = {at: _folded(console, row[at], width) for at, width in widths.items()}
         for line in range(max(map(len, folded.values()))):
-            parts = []
-            for at, lines in folded.items():
+            parts = [Segment(" " * indent)]
+            for place, (at, lines) in enumerate(folded.items()):
                 text = lines[line] if line < len(lines) else ""
-                room = " " * (widths[at] - _width(text))
-                parts.append(text + room if columns[at].left else room + text)
-            if coloured:
-                segments.append(Segment(margin))
-                for place, (at, part) in enumerate(zip(widths, parts, strict=True)):
-                    style = f"{row_style} {columns[at].style} {marks.get(row[at], '')}" if number else HEAD
-                    segments += (Segment(gap * bool(place)), Segment(part, console.get_style(style)))
-            else:
-                segments.append(Segment((margin + gap.join(parts)).rstrip()))
-            segments.append(Segment.line())
+                room = " " * (widths[at] - cell_len(text))
+                style = f"{row_style} {columns[at].style} {marks.get(row[at], '')}" if number else HEAD
+                parts.append(Segment(" " * GAP * bool(place)))
+                parts.append(Segment(text + room if columns[at].left else room + text, console.get_style(style)))
+            while parts and not parts[-1].text.strip():
+                parts.pop()
+            if parts:
+                parts[-1] = Segment(parts[-1].text.rstrip(), parts[-1].style)
+            segments += [*parts, Segment.line()]
+    # All at once: rich takes 0.2 ms to print a line by itself, and a table may have 10,000.
     console.print(Segments(segments), end="", crop=False)
 
 
@@ -295,10 +290,10 @@ def _parts(
     least = {}
     for at, natural in widths.items():
         if columns[at].folds:
-            longest = max((_width(word) for text in texts[at] for word in text.split()), default=0)
+            longest = max((cell_len(word) for text in texts[at] for word in text.split()), default=0)
             least[at] = min(max(min(longest, LONGEST_WORD), LEAST_FOLDED), natural)
         else:
-            least[at] = max(map(_width, texts[at]))
+            least[at] = max(map(cell_len, texts[at]))
     free = room - _total([least[at] for at in keys])
     parts: list[list[int]] = [[]]
     for at in (at for at in widths if at not in keys):
@@ -327,15 +322,7 @@ def _fitted(widths: dict[int, int], least: Mapping[int, int], room: int) -> Mapp
     return widths
 
 
-def _width(text: str) -> int:
-    # A fast path for figures, because rich looks at every character.
-    plain = text if text.isascii() else text.replace("–", "-").replace("µ", "u")
-    return len(text) if plain.isascii() else cell_len(text)
-
-
-# Cached because many rows have the same remarks.
-@lru_cache(maxsize=1_000)
-def _folded(console: Console, cell: str, width: int) -> tuple[str, ...]:
-    if _width(cell) <= width and "\n" not in cell:
-        return (cell,)
-    return tuple(line.plain.rstrip() for line in Text(cell).wrap(console, width, overflow="fold"))
+def _folded(console: Console, cell: str, width: int) -> list[str]:
+    if cell_len(cell) <= width and "\n" not in cell:
+        return [cell]
+    return [line.plain.rstrip() for line in Text(cell).wrap(console, width, overflow="fold")]
