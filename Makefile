@@ -29,7 +29,7 @@ demo: $(ENGINES)
 	@echo "The page: file://$(CURDIR)/$(DEMO).html"
 
 test: system setup servers lint
-	$(BIN)/pytest $(WORKERS) $(PYTEST)
+	$(BIN)/pytest $(WORKERS) --durations-file durations.txt $(PYTEST)
 
 # The inner loop, about a minute: tests that start no process.
 check: lint
@@ -100,4 +100,4 @@ lock:
 	sed -i '/# via/{s/-c requirements.lock, //;s/, -c requirements.lock//;s/ (pyproject.toml)//}' $(LOCK)
 
 clean:
-	rm -rf .venv build dist site rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO).json $(DEMO).html
+	rm -rf .venv build dist site rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis durations.txt $(DEMO).json $(DEMO).html

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from durations import Durations
 from hypothesis import HealthCheck, settings
 from shell import DISK, Shell
 
@@ -32,6 +33,17 @@ _in_process_test: str | None = None
 @pytest.fixture(scope="session")
 def processes() -> None:
     """Allows a test or fixture to start processes. `make check` excludes tests that request it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--durations-file", type=Path, help="write the tests' durations to this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--durations-file")
+    is_xdist_worker = hasattr(config, "workerinput")
+    if file is not None and not is_xdist_worker:
+        config.pluginmanager.register(Durations(file))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
