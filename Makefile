@@ -21,7 +21,7 @@ WITH_BIN := PATH="$(CURDIR)/$(BIN):$$PATH"
 # Commands start in half the time if Python may keep bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint lock reference dist setup system servers clean
+.PHONY: demo test nightly check lint lock reference dist setup system servers clean
 
 demo: $(ENGINES)
 	$(BIN)/dyno run records --samples 5 -o $(DEMO).json --overwrite
@@ -30,6 +30,10 @@ demo: $(ENGINES)
 
 test: system setup servers lint
 	$(BIN)/pytest $(WORKERS) --durations-file durations.txt $(PYTEST)
+
+# Tests at their full sizes, which `make test` runs with smaller ones: the tutorials as written.
+nightly: system setup servers
+	$(BIN)/pytest -m nightly --durations-file durations.txt $(PYTEST)
 
 # The inner loop, about a minute: tests that start no process.
 check: lint
