@@ -39,8 +39,7 @@ def python_stub(prefix: bytes, number: int, version: int, chars: int) -> str:
     return f"{version:0{VERSION_DIGITS}d}{b2a_base64(noise, newline=False)[:chars].decode()}"
 
 
-# The native module may be older than this function.
-stub: Callable[[bytes, int, int, int], str] = getattr(_native, "stub", python_stub)
+stub: Callable[[bytes, int, int, int], str] = python_stub if _native is None else _native.stub
 
 
 def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None) -> NDArray[np.bytes_]:
@@ -152,7 +151,7 @@ def _native_answer_hashes(versions: NDArray[np.int64], answers: Sequence[Any]) -
     return hashes
 
 
-answer_hashes = _native_answer_hashes if hasattr(_native, "marks") else python_answer_hashes
+answer_hashes = python_answer_hashes if _native is None else _native_answer_hashes
 
 
 class Model:

@@ -31,9 +31,9 @@ def python_pack(prefix: bytes, parts: tuple[str, ...]) -> bytes:
     return prefix + text
 
 
-# The native module may be older than this function.
-pack: Callable[[bytes, tuple[str, ...]], bytes] = getattr(loaded(), "pack", python_pack)
-NATIVE = pack is not python_pack
+_native = loaded()
+NATIVE = _native is not None
+pack: Callable[[bytes, tuple[str, ...]], bytes] = python_pack if _native is None else _native.pack
 
 
 class Encoder(NamedTuple):
