@@ -304,10 +304,3 @@ def test_a_forged_bundle_is_refused(bundle: Path, tmp_path: Path, shell: Shell) 
     assert ended.status == 2 and is_one_line(ended.err), ended.err
     assert "contradicts itself" in ended.err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_signature_of_something_else_is_refused(bundle: Path, tmp_path: Path, shell: Shell) -> None:
-    Path(f"{bundle}.sig").write_text("no signature\n")
-    ended = shell.dyno("site", bundle, "-o", tmp_path / "out")
-    assert ended.status == 2 and is_one_line(ended.err), ended.err
-    assert "is not a signature of" in ended.err
