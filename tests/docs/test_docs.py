@@ -77,12 +77,12 @@ def test_exit_statuses_are_documented() -> None:
 
 @pytest.fixture(scope="module")
 def run_files(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """`run_file` and further runs that fill the remaining fields: an open loop of two seconds on an engine with a
+    """`run_file` and further runs that fill the remaining fields: an open loop of 600 operations on an engine with a
     server, and a cold phase that one of the engines doesn't support.
     """
     place, found = tmp_path_factory.mktemp("runs"), [run_file]
     for words in (
-        "selftest -e synthetic:server=yes --rate 200 --duration 1.5",
+        "selftest -e synthetic:server=yes --rate 400 --duration 1.5",
         "records -e sqlite,memory -p records=200 --phases rand-key-cold,update",
         "selftest -e synthetic:wait_us=100 --limit p50<1ns --duration 0.1 --warmup 0",
     ):
