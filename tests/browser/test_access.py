@@ -27,7 +27,7 @@ def draw_all(page: Any) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1_200, 380])
-def test_axe_finds_nothing(page_of_made: Path, visit: Callable[..., Any], scheme: str, width: int) -> None:
+def test_axe_finds_no_violations(page_of_made: Path, visit: Callable[..., Any], scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     page = visit(page_of_made, PLACE, width=width, color_scheme=scheme)
@@ -64,9 +64,7 @@ def test_the_keyboard_reaches_every_control(page_of_made: Path, visit: Callable[
     assert "none" not in outlined, "the focus is seen"
 
 
-def test_what_scrolls_is_in_reach_of_the_keyboard_and_nothing_else_is_in_its_way(
-    page_of_made: Path, visit: Callable[..., Any]
-) -> None:
+def test_only_scrolling_boxes_are_tab_stops(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, PLACE)
     draw_all(page)
     for width, some in ((1_200, False), (380, True)):
@@ -120,7 +118,7 @@ def test_the_page_never_scrolls_sideways(
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_on_paper_everything_is_there_and_light(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_print_has_light_charts_and_all_tables(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, PLACE, color_scheme="dark")
     # Browsers print without waiting for timers or frames.
     ink = page.evaluate(
@@ -145,9 +143,7 @@ def test_on_paper_everything_is_there_and_light(page_of_made: Path, visit: Calla
     assert page.pdf().startswith(b"%PDF")
 
 
-def test_without_javascript_the_answer_and_all_tables_are_there(
-    page_of_made: Path, made: Path, visit: Callable[..., Any]
-) -> None:
+def test_answer_and_tables_show_without_javascript(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, java_script_enabled=False)
     text = page.locator("body").inner_text().replace("\u00a0", " ")
     assert wording.answers(results.load(made))[0].partition(". ")[0] in text
@@ -172,7 +168,7 @@ def drawn_before(page: Any) -> list[str]:
     return [str(one.get_attribute("id")).removeprefix("chart-") for one in figures]
 
 
-def test_what_is_drawn_before_follows_the_theme(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_static_chart_follows_the_theme(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, java_script_enabled=False)
     text = page.locator("#chart-throughput .still svg text").first
     colours = []
@@ -182,7 +178,7 @@ def test_what_is_drawn_before_follows_the_theme(page_of_made: Path, visit: Calla
     assert colours == ["rgb(31, 35, 40)", "rgb(230, 232, 235)"]
 
 
-def test_an_old_browser_has_the_tables_and_is_told_why_it_has_no_charts(page_of_made: Path, chromium: Any) -> None:
+def test_old_browser_shows_tables_and_explains_missing_charts(page_of_made: Path, chromium: Any) -> None:
     page = chromium.new_page()
     page.add_init_script("delete globalThis.DecompressionStream")
     page.goto(page_of_made.resolve().as_uri())

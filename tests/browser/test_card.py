@@ -36,7 +36,7 @@ def size(picture: Path) -> tuple[int, int]:
     return width, height
 
 
-def test_it_says_the_answer_and_how_fast_each_is(tmp_path: Path) -> None:
+def test_preview_image_shows_answer_and_relative_speeds(tmp_path: Path) -> None:
     engines = ("quick", "even", HOSTILE)
     run = results.load(runfiles.write(tmp_path / "r.json", tiers={Tier.PROCESS: engines}))
     brand, *headline, first, mark, second, slower, third, _, foot = said(relative.svg(run))
@@ -47,13 +47,13 @@ def test_it_says_the_answer_and_how_fast_each_is(tmp_path: Path) -> None:
     assert third.startswith(HOSTILE)
 
 
-def test_one_without_an_answer_says_so(tmp_path: Path) -> None:
+def test_preview_image_without_valid_figures_says_so(tmp_path: Path) -> None:
     errors = dict.fromkeys(runfiles.ENGINES, "no")
     run = results.load(runfiles.write(tmp_path / "r.json", tiers={Tier.PROCESS: runfiles.ENGINES}, errors=errors))
     assert "No engine has a valid figure" in " ".join(said(relative.svg(run)))
 
 
-def test_a_report_names_the_picture_beside_it(tmp_path: Path, shell: Shell) -> None:
+def test_report_with_url_writes_and_links_preview_image(tmp_path: Path, shell: Shell) -> None:
     run = runfiles.write(tmp_path / "r.json")
     page, picture = tmp_path / "my page.html", tmp_path / "my page.png"
     for _ in range(2):
@@ -72,7 +72,7 @@ def test_a_report_names_the_picture_beside_it(tmp_path: Path, shell: Shell) -> N
     assert picture.read_bytes() == before
 
 
-def test_a_link_whose_name_nobody_gave_is_not_followed(tmp_path: Path, shell: Shell) -> None:
+def test_symlink_at_default_output_path_is_refused(tmp_path: Path, shell: Shell) -> None:
     run, page, picture = runfiles.write(tmp_path / "r.json"), tmp_path / "r.html", tmp_path / "r.png"
     assert shell.dyno("report", run, "--url", ADDRESS).status == 0
     for name in (page, picture):
@@ -86,7 +86,7 @@ def test_a_link_whose_name_nobody_gave_is_not_followed(tmp_path: Path, shell: Sh
         away.replace(name)
 
 
-def test_each_run_of_a_site_has_one(tmp_path: Path, shell: Shell) -> None:
+def test_site_with_url_writes_preview_image_per_run(tmp_path: Path, shell: Shell) -> None:
     run, site = runfiles.write(tmp_path / "r.json"), tmp_path / "site"
     assert shell.dyno("site", run, "-o", site, "--url", ADDRESS.rstrip("/")).status == 0
     assert named(site / "runs" / "r.html")["image"] == f"{ADDRESS}runs/r.png"
@@ -96,7 +96,7 @@ def test_each_run_of_a_site_has_one(tmp_path: Path, shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("url", ["bench.example", "ftp://a/", "https://", "https://a/?q=1", "https://[/", "//a/"])
-def test_what_is_no_address_is_one_line(url: str, tmp_path: Path, shell: Shell) -> None:
+def test_invalid_url_is_refused_in_one_line(url: str, tmp_path: Path, shell: Shell) -> None:
     with pytest.raises(UsageError, match=r"--url"):
         relative.link(url, "r.html")
     run = runfiles.write(tmp_path / "r.json")

@@ -48,7 +48,7 @@ def saved(page: Any, button: Any) -> tuple[str, bytes]:
 
 
 @pytest.mark.claim("The page loads nothing from a network and runs no foreign script")
-def test_the_run_file_comes_back_byte_for_byte(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
+def test_downloads_match_run_file_and_exports(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     assert saved(page, page.get_by_role("button", name="made.json", exact=True)) == ("made.json", made.read_bytes())
     run = results.load(made)
@@ -59,7 +59,7 @@ def test_the_run_file_comes_back_byte_for_byte(page_of_made: Path, made: Path, v
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_chart_is_saved_as_svg_png_and_csv(
+def test_chart_is_saved_as_svg_png_and_csv(
     page_of_made: Path, made: Path, visit: Callable[..., Any], scheme: str
 ) -> None:
     page = visit(page_of_made, PLACE, color_scheme=scheme)
@@ -80,9 +80,7 @@ def test_a_chart_is_saved_as_svg_png_and_csv(
     assert [(row["engine"], row["phase"]) for row in rows] == [(engine, "read") for engine in runfiles.ENGINES]
 
 
-def test_a_chart_is_saved_as_it_was_when_the_reader_chooses_another_phase_meanwhile(
-    page_of_made: Path, visit: Callable[..., Any]
-) -> None:
+def test_saved_chart_keeps_phase_selected_at_click(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, PLACE)
     page.locator("#chart-throughput").scroll_into_view_if_needed()
     page.wait_for_selector("#chart-throughput .live svg")
@@ -114,7 +112,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def test_ten_engines_phases_and_samples_fit_into_two_megabytes(
+def test_large_page_fits_two_megabytes_without_histograms(
     large: Path, report: Callable[..., Path], visit: Callable[..., Any]
 ) -> None:
     assert large.stat().st_size > 2 * MOST_BYTES, "more than fits"
@@ -131,7 +129,7 @@ def test_ten_engines_phases_and_samples_fit_into_two_megabytes(
     assert all(not sample.histogram and not sample.series for row in part for sample in row.samples)
 
 
-def test_what_is_drawn_before_is_small_and_its_names_are_its_own(page_of_made: Path) -> None:
+def test_static_charts_are_small_with_unique_ids(page_of_made: Path) -> None:
     text = page_of_made.read_text()
     stills = re.findall(r'<div class="still".*?</div>', text, re.DOTALL)
     assert len(stills) == 5 and all(4_000 < len(one) <= 40_000 for one in stills)
@@ -141,7 +139,7 @@ def test_what_is_drawn_before_is_small_and_its_names_are_its_own(page_of_made: P
     assert not any(light[name] in one for one in stills for name in ("labelColor", "titleColor", "gridColor"))
 
 
-def test_it_draws_no_chart_that_nobody_sees(
+def test_chart_is_drawn_only_when_scrolled_into_view(
     large: Path, report: Callable[..., Path], visit: Callable[..., Any]
 ) -> None:
     page = visit(report(large))
@@ -150,7 +148,7 @@ def test_it_draws_no_chart_that_nobody_sees(
     page.wait_for_selector("#chart-size .live svg")
 
 
-def test_what_has_not_changed_is_not_drawn_again(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_unchanged_chart_is_not_redrawn(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, PLACE)
     page.locator("#chart-throughput").scroll_into_view_if_needed()
     page.wait_for_selector("#chart-throughput .live svg")
@@ -166,7 +164,9 @@ def test_what_has_not_changed_is_not_drawn_again(page_of_made: Path, visit: Call
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 
-def test_text_of_a_run_is_text(tmp_path: Path, report: Callable[..., Path], visit: Callable[..., Any]) -> None:
+def test_markup_in_run_file_is_shown_as_text(
+    tmp_path: Path, report: Callable[..., Path], visit: Callable[..., Any]
+) -> None:
     name = f"engine:option={EVIL}"
     run = runfiles.write(
         tmp_path / "evil.json",
@@ -195,7 +195,9 @@ HARM = "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2066-
 
 
 @pytest.mark.claim("Text from engines and files can't harm its reader")
-def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visit: Callable[..., Any]) -> None:
+def test_harmful_engine_output_is_shown_as_text(
+    shell: Shell, report: Callable[..., Path], visit: Callable[..., Any]
+) -> None:
     """The text comes from real trials: versions, settings, caveats, errors, facts, reports."""
     shell.plugins = [TESTS / "plugins" / "gossip"]
     engines = ("caveats=harmful+settings=harmful+version=harmful", "raises=harmful", "fails=harmful+prints=harmful")
@@ -216,7 +218,7 @@ def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visi
 
 
 @pytest.mark.claim("The page loads nothing from a network and runs no foreign script")
-def test_the_policy_lets_nothing_else_run_and_nothing_out(page_of_made: Path, chromium: Any) -> None:
+def test_security_policy_blocks_foreign_scripts_and_fetches(page_of_made: Path, chromium: Any) -> None:
     page = chromium.new_page()
     page.goto(page_of_made.resolve().as_uri())
     page.wait_for_selector("html.ready")
@@ -237,7 +239,7 @@ def test_the_policy_lets_nothing_else_run_and_nothing_out(page_of_made: Path, ch
     page.close()
 
 
-def test_the_program_leaves_nothing_in_the_window(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_page_script_defines_no_globals(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     own = page.evaluate(
         """() => {
@@ -260,14 +262,14 @@ def small(tmp_path: Path) -> Path:
     return runfiles.write(tmp_path / "r.json", samples=3, operations=50)
 
 
-def test_the_page_is_named_after_the_run(shell: Shell, small: Path) -> None:
+def test_report_is_named_after_the_run_file(shell: Shell, small: Path) -> None:
     ended = shell.dyno("report", small.name)
     assert ended == (0, "", "Written to r.html\n")
     assert (shell.home / "r.html").read_text().startswith("<!doctype html>")
     assert sorted(path.name for path in shell.home.iterdir() if path.is_file()) == ["r.html", "r.json"]
 
 
-def test_only_a_report_is_replaced_unasked(shell: Shell, small: Path) -> None:
+def test_only_reports_are_replaced_without_overwrite(shell: Shell, small: Path) -> None:
     assert shell.dyno("report", small.name).status == 0
     assert shell.dyno("report", small.name).status == 0, "a report is replaced"
     (shell.home / "r.html").write_text("<!doctype html>\n<title>Mine</title>\n")
@@ -291,7 +293,7 @@ def test_only_a_report_is_replaced_unasked(shell: Shell, small: Path) -> None:
         ([], "Missing argument"),
     ],
 )
-def test_what_can_not_be_is_said_in_one_line(shell: Shell, small: Path, words: list[str], said: str) -> None:
+def test_report_usage_error_is_one_line(shell: Shell, small: Path, words: list[str], said: str) -> None:
     before = small.read_bytes()
     ended = shell.dyno("report", *words)
     assert ended.status == 2 and said in ended.err and is_one_line(ended.err), ended
@@ -299,24 +301,24 @@ def test_what_can_not_be_is_said_in_one_line(shell: Shell, small: Path, words: l
 
 
 @pytest.mark.parametrize("library", ["jinja2", "vl_convert"])
-def test_a_missing_library_is_named_with_what_installs_it(shell: Shell, small: Path, library: str) -> None:
+def test_missing_library_error_shows_install_command(shell: Shell, small: Path, library: str) -> None:
     without = f"import sys; sys.modules[{library!r}] = None; from dyno.cli import main; main()"
     ended = shell.sh(COMMAND[0], "-c", without, "report", small)
     assert ended.status == 2 and installation.extra("report") in ended.err and is_one_line(ended.err)
     assert not (shell.home / "r.html").exists()
 
 
-def test_a_run_that_is_not_complete_is_said_to_be(shell: Shell, clients: Path) -> None:
+def test_report_of_incomplete_run_warns(shell: Shell, clients: Path) -> None:
     ended = shell.dyno("report", clients, "-o", "c.html")
     assert ended.status == 0 and "not complete" in ended.err
 
 
-def test_the_same_runs_make_the_same_page(small: Path) -> None:
+def test_page_build_is_deterministic(small: Path) -> None:
     run = results.load(small)
     assert build.build([run]) == build.build([run])
 
 
-def test_the_command_on_the_page_repeats_the_run(shell: Shell) -> None:
+def test_command_on_page_reproduces_plan_and_cells(shell: Shell) -> None:
     """The printed command makes the same plan and the same cells."""
     words = [
         *("-e", "sqlite:journal_mode=delete+cache_mib=8,memory", "-p", "records=50,60", "-p", "txn=1,all"),

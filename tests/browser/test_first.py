@@ -16,7 +16,7 @@ BARS = ".relative ol:first-of-type li"
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
-def test_the_answer_and_its_picture_are_in_sight(
+def test_answer_and_bars_are_visible_without_scrolling(
     page_of_made: Path, visit: Callable[..., Any], size: str, script: bool
 ) -> None:
     width, height = SIZES[size]
@@ -33,9 +33,7 @@ def test_the_answer_and_its_picture_are_in_sight(
         assert picture["y"] >= answer["y"] + answer["height"]
 
 
-def test_bars_are_as_long_as_the_figures_and_the_winner_is_marked(
-    page_of_made: Path, visit: Callable[..., Any]
-) -> None:
+def test_bar_lengths_match_figures_and_fastest_is_marked(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     rows = page.locator(BARS)
     assert [row.locator("b").inner_text() for row in rows.all()] == list(ENGINES)
@@ -46,7 +44,7 @@ def test_bars_are_as_long_as_the_figures_and_the_winner_is_marked(
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
-def test_each_phase_has_a_small_picture_with_the_engines_in_one_order(
+def test_phase_bars_match_overview_order_and_shares(
     page_of_made: Path, visit: Callable[..., Any], script: bool
 ) -> None:
     page = visit(page_of_made, java_script_enabled=script)
@@ -69,7 +67,7 @@ def test_each_phase_has_a_small_picture_with_the_engines_in_one_order(
 
 
 @pytest.mark.parametrize("width", [360, 390])
-def test_a_telephone_shows_names_figures_and_verdicts_whole(
+def test_phone_shows_names_figures_and_verdicts_uncut(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any], width: int
 ) -> None:
     engines = ["short", *(f"engine-with-a-long-name-{n}:an_option=a-long-value" for n in range(3))]
@@ -84,9 +82,7 @@ def test_a_telephone_shows_names_figures_and_verdicts_whole(
 
 
 @pytest.mark.parametrize("phase", ["read", "scan"])
-def test_a_telephone_shows_the_texts_of_charts_whole(
-    page_of_made: Path, visit: Callable[..., Any], phase: str
-) -> None:
+def test_phone_shows_chart_texts_uncut(page_of_made: Path, visit: Callable[..., Any], phase: str) -> None:
     page = visit(page_of_made, f"#run=0&phase={phase}&tier=process", width=390)
     for box in page.locator("figure:visible").all():
         box.scroll_into_view_if_needed()

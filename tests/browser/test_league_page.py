@@ -143,7 +143,7 @@ def without_times(texts: list[list[str]]) -> list[list[str]]:
 
 
 @pytest.mark.claim("A league has no ratio of two tiers or of two machines")
-def test_it_counts_machines_and_mixes_neither_tiers_nor_machines(site: Path, tour: Callable[..., Any]) -> None:
+def test_league_counts_machines_without_mixing_machines_or_tiers(site: Path, tour: Callable[..., Any]) -> None:
     """The largest machine is 50 times as fast as the smallest, and each engine has its own tier: any ratio of two
     machines or of two tiers would differ from the engines' ratios within a run."""
     page = tour(site)
@@ -168,7 +168,7 @@ def test_it_counts_machines_and_mixes_neither_tiers_nor_machines(site: Path, tou
     assert "/s" not in text and " ms" not in text, "no absolute figure"
 
 
-def test_filters_count_again(site: Path, tour: Callable[..., Any]) -> None:
+def test_league_filters_recount_machines_and_persist_in_address(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site)
     whole = rows(page)
     assert page.locator("#selection").inner_text() == "4 of 4 comparisons"
@@ -191,9 +191,7 @@ def test_filters_count_again(site: Path, tour: Callable[..., Any]) -> None:
     assert rows(page) == whole
 
 
-def test_it_can_be_read_without_javascript_and_is_reached_from_each_page(
-    site: Path, tour: Callable[..., Any]
-) -> None:
+def test_league_works_without_javascript_and_is_linked_everywhere(site: Path, tour: Callable[..., Any]) -> None:
     plain = tour(site, java_script_enabled=False)
     assert rows(plain) == rows(tour(site))
     assert not plain.get_by_role("combobox", name="Year").is_visible()
@@ -205,7 +203,7 @@ def test_it_can_be_read_without_javascript_and_is_reached_from_each_page(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1_280, 360])
-def test_axe_finds_nothing(site: Path, tour: Callable[..., Any], scheme: str, width: int) -> None:
+def test_axe_finds_no_violations(site: Path, tour: Callable[..., Any], scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     page = tour(site, width=width, color_scheme=scheme)
@@ -214,14 +212,14 @@ def test_axe_finds_nothing(site: Path, tour: Callable[..., Any], scheme: str, wi
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_page_runs_its_own_program_and_nothing_else(site: Path) -> None:
+def test_security_policy_allows_only_the_hashed_script(site: Path) -> None:
     text = html.unescape((site / "league-records.html").read_text())
     policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy and "self" not in policy
 
 
-def test_names_are_shown_and_never_run(tmp_path: Path, tour: Callable[..., Any]) -> None:
+def test_markup_in_names_is_shown_as_text(tmp_path: Path, tour: Callable[..., Any]) -> None:
     evil = "<img src=x onerror=alert(1)>\"'&</script>"
     for seed in (1, 2):
         run = measured(tmp_path / "runs" / f"{seed}.json", "Small", seed, suite=evil)
@@ -235,7 +233,7 @@ def test_names_are_shown_and_never_run(tmp_path: Path, tour: Callable[..., Any])
     assert f"beta is faster than {evil}" in page.locator("main").inner_text()
 
 
-def test_each_suite_has_a_league_of_its_own(tmp_path: Path, tour: Callable[..., Any]) -> None:
+def test_each_suite_has_its_own_league(tmp_path: Path, tour: Callable[..., Any]) -> None:
     for seed, suite in enumerate(("records", "records", "arrays", "arrays", "series")):
         measured(tmp_path / "runs" / f"{seed}.json", "Small", seed, suite=suite)
     site = built(tmp_path, tmp_path / "runs")
@@ -259,7 +257,7 @@ def bundle(runs: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_bundle_is_a_run_like_others(runs: Path, bundle: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
+def test_bundle_counts_as_a_run(runs: Path, bundle: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
     site = built(tmp_path, runs / "small-0.json", bundle)
     assert sorted(path.name for path in (site / "runs").iterdir()) == ["small-0.html", "theirs.html"]
     (row, *_) = rows(tour(site))

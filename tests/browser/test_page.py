@@ -115,7 +115,7 @@ def test_throughput_against_clients_has_marks_for_every_engine(
     assert len(table(page, "clients")) == len(ENGINES) * 3
 
 
-def test_a_chart_without_data_is_left_out(
+def test_chart_without_data_is_omitted(
     page_of_made: Path, report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
 ) -> None:
     page = visit(page_of_made)
@@ -129,7 +129,7 @@ def test_a_chart_without_data_is_left_out(
     assert "three blocks" in figure(page, "ratios").inner_text() or "more sample" in texts(page, "ratios")
 
 
-def test_the_table_says_what_the_results_say(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
+def test_chart_tables_match_figures_of_results(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
     """JavaScript formats figures like Python."""
     page = visit(page_of_made)
     group = next(g for g in groups(results.load(made)) if (g.phase, g.tier.value) == START)
@@ -166,13 +166,13 @@ def test_a_table_can_be_sorted(page_of_made: Path, visit: Callable[..., Any]) ->
 # -- filters --------------------------------------------------------------------------------------------------
 
 
-def test_it_begins_with_the_place_of_the_answer(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_default_view_is_first_phase_with_latencies(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     chosen = page.evaluate("Object.fromEntries(new FormData(document.getElementById('filters')))")
     assert (chosen["phase"], chosen["tier"]) == START, "the first phase that has latencies"
 
 
-def test_filters_change_what_is_shown(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_filters_update_charts_and_tables(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     choose(page, tier="process", phase="read")
     assert [row[0] for row in table(page, "throughput")] == list(ENGINES)
@@ -192,14 +192,14 @@ def test_filters_change_what_is_shown(page_of_made: Path, visit: Callable[..., A
     assert drawn(page, "throughput") == {"quick", "slow:cache_mib=8"}
 
 
-def test_the_baseline_is_what_ratios_are_taken_against(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_ratios_use_the_selected_baseline(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=0&phase=read&tier=process")
     assert {row[1] for row in table(page, "ratios")} == {"quick"}, "the best of the phase"
     choose(page, baseline="even")
     assert {(row[0], row[1]) for row in table(page, "ratios")} == {("quick", "even"), ("slow:cache_mib=8", "even")}
 
 
-def test_tiers_are_never_in_one_picture(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_charts_never_mix_tiers(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     for tier, engines in (("process", set(ENGINES)), ("volatile", {"brief"})):
         choose(page, tier=tier)
@@ -207,14 +207,14 @@ def test_tiers_are_never_in_one_picture(page_of_made: Path, visit: Callable[...,
             assert {row[0] for row in table(page, chart)} <= engines
 
 
-def test_floors_are_shown_when_asked_for(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_floors_are_shown_only_when_selected(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=0&phase=read&tier=process")
     assert "nothing" not in [row[0] for row in table(page, "throughput")]
     page.get_by_role("checkbox", name="nothing (floor)").check()
     assert "nothing" in [row[0] for row in table(page, "throughput")]
 
 
-def test_the_address_brings_a_view_back(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_address_restores_the_view(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     choose(page, tier="process", phase="scan", baseline="even")
     page.get_by_role("checkbox", name="quick").uncheck()
@@ -228,7 +228,7 @@ def test_the_address_brings_a_view_back(page_of_made: Path, visit: Callable[...,
     assert other.get_by_role("checkbox", name="quick").is_checked()
 
 
-def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_chart_link_restores_view_and_scrolls_to_chart(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     choose(page, tier="process", phase="scan")
     figure = page.locator("figure:not([hidden])").last
@@ -250,7 +250,7 @@ def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Cal
     assert elsewhere.evaluate("scrollY") == 0
 
 
-def test_phases_are_called_in_filters_and_charts_as_in_the_overview(
+def test_phase_aliases_are_shown_in_filters_and_charts(
     made: Path, report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
     first, *trials = made.read_text().splitlines()
@@ -268,7 +268,7 @@ def test_phases_are_called_in_filters_and_charts_as_in_the_overview(
     assert set(options) <= set(page.locator("a.phase").all_inner_texts())
 
 
-def test_a_chart_is_copied_as_a_picture(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_copy_button_puts_png_on_clipboard(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, permissions=["clipboard-read", "clipboard-write"])
     button = page.locator("#chart-throughput").get_by_role("button", name="Copy")
     # Only a focused page may write to the clipboard.
@@ -285,13 +285,13 @@ def test_a_chart_is_copied_as_a_picture(page_of_made: Path, visit: Callable[...,
     assert first == [*b"\x89PNG\r\n\x1a\n", True]
 
 
-def test_an_address_of_another_page_does_no_harm(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_unknown_values_in_address_are_harmless(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=9&phase=none&tier=x&p.clients=7&engines=some&engine=none&baseline=%3Cb%3E")
     assert page.locator("#filters [name='phase']").input_value() in PHASES
     assert page.get_by_role("status").inner_text() == "No engine is chosen."
 
 
-def test_a_phase_of_the_overview_chooses_it(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_overview_link_selects_phase_and_tier(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=0&phase=read&tier=process")
     page.locator("#overview details").filter(has_text="Tier volatile").get_by_role("link", name="scan").click()
     # The address changes at once, but the page follows later.
@@ -300,7 +300,7 @@ def test_a_phase_of_the_overview_chooses_it(page_of_made: Path, visit: Callable[
     assert page.locator("#overview [aria-current]").all_inner_texts() == ["scan"]
 
 
-def test_a_phase_of_the_overview_chooses_its_parameters(
+def test_overview_link_selects_parameters(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
     """Uses values of all types: Python and JavaScript format some of them differently."""
@@ -318,7 +318,9 @@ def test_a_phase_of_the_overview_chooses_its_parameters(
         assert page.locator("#overview [aria-current]").count() == 1
 
 
-def test_parameters_are_filters(report: Callable[..., Path], clients: Path, visit: Callable[..., Any]) -> None:
+def test_parameter_filter_selects_its_value(
+    report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
+) -> None:
     page = visit(report(clients), "#run=0&phase=read&tier=process")
     assert "clients 1" in heads(page, "throughput")
     choose(page, **{"p.clients": "4"})
@@ -328,7 +330,7 @@ def test_parameters_are_filters(report: Callable[..., Path], clients: Path, visi
     assert "clients 4" not in heads(page, "clients")
 
 
-def test_runs_of_one_name_are_told_apart(
+def test_runs_of_same_name_are_shown_with_directory(
     report: Callable[..., Path], made: Path, clients: Path, tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
     for place, run in (("before", made), ("after", clients)):
@@ -339,7 +341,7 @@ def test_runs_of_one_name_are_told_apart(
     assert names == ["before/r.json", "after/r.json"]
 
 
-def test_several_runs_have_a_selector(
+def test_run_selector_switches_between_runs(
     report: Callable[..., Path], made: Path, clients: Path, visit: Callable[..., Any]
 ) -> None:
     page = visit(report(made, clients))
@@ -357,7 +359,9 @@ def test_several_runs_have_a_selector(
 
 
 @pytest.mark.claim("Doubts are shown beside the number in pages and charts too")
-def test_the_answer_stands_on_top_with_its_doubts(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
+def test_answer_stands_above_overview_with_its_doubts(
+    page_of_made: Path, made: Path, visit: Callable[..., Any]
+) -> None:
     page = visit(page_of_made)
     answer = page.locator("section.answer").inner_text().replace("\n", " ").replace("\u00a0", " ")
     for sentence in wording.answers(results.load(made)):
@@ -383,7 +387,7 @@ def test_a_run_without_a_figure_says_so(
 
 
 @pytest.mark.claim("Doubts are shown beside the number in pages and charts too")
-def test_doubts_stand_beside_the_number(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_doubts_appear_beside_figures_in_tables_and_charts(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=0&phase=scan&tier=process")
     process = page.locator("#overview details").filter(has_text="Tier process")
     row = process.locator("tr").filter(has=page.get_by_role("link", name="scan"))
@@ -403,9 +407,7 @@ def test_doubts_stand_beside_the_number(page_of_made: Path, visit: Callable[...,
     assert results_row.count() == 1
 
 
-def test_cpu_time_of_client_and_server_stands_beside_the_throughput(
-    page_of_made: Path, visit: Callable[..., Any]
-) -> None:
+def test_client_and_server_cpu_time_accompany_throughput(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     process = page.locator("#overview details").filter(has_text="Tier process")
     row = process.locator("tr").filter(has=page.get_by_role("link", name="read"))
@@ -450,7 +452,9 @@ def ink(page: Any) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_follows_the_system_and_the_toggle(page_of_made: Path, visit: Callable[..., Any], scheme: str) -> None:
+def test_theme_follows_system_and_remembers_toggle(
+    page_of_made: Path, visit: Callable[..., Any], scheme: str
+) -> None:
     page = visit(page_of_made, color_scheme=scheme)
     toggle = page.get_by_role("button", name="Dark")
     assert toggle.get_attribute("aria-pressed") == str(scheme == "dark").lower()
@@ -471,7 +475,7 @@ def test_it_follows_the_system_and_the_toggle(page_of_made: Path, visit: Callabl
 # -- sweeps, and runs without tiers ---------------------------------------------------------------------------------
 
 
-def test_a_sweep_says_where_another_becomes_the_faster(
+def test_sweep_shows_where_another_engine_becomes_faster(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
     """Swaps the times of the two engines at the larger value."""
@@ -499,7 +503,7 @@ def test_a_sweep_says_where_another_becomes_the_faster(
     assert figure(page, "sweep-records").locator(".says li").count() > 0
 
 
-def test_where_nothing_is_stored_no_tier_is_asked_for_or_named(
+def test_run_without_tiers_shows_no_tier(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
     text = runfiles.write(tmp_path / "r.json", tiers={Tier.PROCESS: ENGINES}).read_text()

@@ -156,7 +156,7 @@ def cells(table: Any) -> list[list[str]]:
 # -- the list ---------------------------------------------------------------------------------------------------
 
 
-def test_the_list_has_every_run_and_what_it_says(site: Path, runs: Path, tour: Callable[..., Any]) -> None:
+def test_list_shows_every_run_with_its_details(site: Path, runs: Path, tour: Callable[..., Any]) -> None:
     page = tour(site)
     assert names(page) == [
         "half",
@@ -186,7 +186,7 @@ def test_the_list_has_every_run_and_what_it_says(site: Path, runs: Path, tour: C
     assert "Not complete" in half
 
 
-def test_a_name_leads_to_the_runs_page_and_that_back(site: Path, tour: Callable[..., Any]) -> None:
+def test_list_and_run_pages_link_to_each_other(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site)
     page.get_by_role("link", name="day-3", exact=True).click()
     ready(page)
@@ -198,13 +198,13 @@ def test_a_name_leads_to_the_runs_page_and_that_back(site: Path, tour: Callable[
     assert page.url.endswith("/index.html")
 
 
-def test_the_library_is_there_once(site: Path) -> None:
+def test_script_library_is_stored_once_per_site(site: Path) -> None:
     library = (site / "library.js").stat().st_size
     assert library > 500_000
     assert [page.name for page in site.rglob("*.html") if page.stat().st_size > library / 2] == []
 
 
-def test_search_and_filters(site: Path, tour: Callable[..., Any]) -> None:
+def test_search_and_filters_select_runs(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site)
     search = page.get_by_label("Search")
     for words_, found in (
@@ -249,7 +249,7 @@ def test_the_list_is_sorted_by_any_column(site: Path, tour: Callable[..., Any]) 
     assert page.locator("[aria-sort]").count() == 1
 
 
-def test_a_commit_stands_beside_the_date(base: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
+def test_commit_is_shown_beside_the_date(base: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
     def at(header: Line, trials: list[Line]) -> None:
         header["commit"] = {"hash": "0123456789abcdef" * 2, "changed": True}
 
@@ -263,7 +263,7 @@ def test_a_commit_stands_beside_the_date(base: Path, tmp_path: Path, tour: Calla
     assert (with_commit[1], without[1]) == (f"{dates[0]}, commit 0123456789 with changes", dates[1])
 
 
-def test_two_are_chosen_and_compared(site: Path, tour: Callable[..., Any]) -> None:
+def test_two_selected_runs_are_compared(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site)
     lead = page.get_by_role("link", name="Compare", exact=True).last
     page.get_by_label("Compare day-6").check()
@@ -280,7 +280,7 @@ def test_two_are_chosen_and_compared(site: Path, tour: Callable[..., Any]) -> No
     assert "slower in 12 of 12 rows" in page.locator("#headline").inner_text()
 
 
-def test_without_javascript_the_list_and_its_links_are_there(site: Path, tour: Callable[..., Any]) -> None:
+def test_list_of_runs_works_without_javascript(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, java_script_enabled=False)
     assert len(names(page)) == 10
     assert not page.get_by_label("Search").is_visible()
@@ -382,7 +382,7 @@ def kinds(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.claim("A site says of any two runs what dyno compare says")
-def test_the_page_says_of_any_two_what_the_command_says(
+def test_compare_page_matches_compare_command(
     kinds: Path, tmp_path: Path, tour: Callable[..., Any], shell: Shell
 ) -> None:
     page = tour(built(tmp_path, kinds), "compare.html")
@@ -400,7 +400,7 @@ def test_the_page_says_of_any_two_what_the_command_says(
     assert said == {"faster", "slower", "alike", "unclear"}
 
 
-def test_a_large_site_compares_its_newest_runs_and_neighbours(
+def test_large_site_compares_only_newest_and_adjacent_runs(
     runs: Path, tmp_path: Path, tour: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data, "MOST_VERDICTS", 60)
@@ -415,7 +415,7 @@ def test_a_large_site_compares_its_newest_runs_and_neighbours(
 
 
 @pytest.mark.claim("A site says of any two runs what dyno compare says")
-def test_the_same_holds_for_runs_that_were_really_measured(
+def test_compare_page_matches_command_for_measured_runs(
     tmp_path: Path, tour: Callable[..., Any], shell: Shell
 ) -> None:
     engines = "synthetic,synthetic:slower=10"
@@ -428,7 +428,7 @@ def test_the_same_holds_for_runs_that_were_really_measured(
     assert len(found["changes"]) == 2
 
 
-def test_what_differs_comes_first_and_rows_of_one_run_only_are_named(
+def test_compare_page_lists_differences_first_and_unmatched_rows(
     base: Path, tmp_path: Path, tour: Callable[..., Any]
 ) -> None:
     def other(header: Line, trials: list[Line]) -> None:
@@ -464,7 +464,7 @@ def table_lines(page: Any) -> Iterator[Sequence[str]]:
             yield ["", "", *row]
 
 
-def test_runs_that_can_not_be_compared_say_why(site: Path, tour: Callable[..., Any]) -> None:
+def test_compare_page_explains_why_runs_are_incomparable(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, "compare.html#a=day-1&b=else")
     assert (
         "day-1 is of suite records and else of arrays: nothing to compare" in page.locator("#headline").inner_text()
@@ -475,9 +475,7 @@ def test_runs_that_can_not_be_compared_say_why(site: Path, tour: Callable[..., A
 
 
 @pytest.mark.claim("Runs with and without --awake are in no ratio, and each report says which it is")
-def test_runs_of_which_one_kept_the_cores_awake_are_not_compared(
-    base: Path, tmp_path: Path, tour: Callable[..., Any]
-) -> None:
+def test_runs_with_and_without_awake_are_never_compared(base: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
     """These runs don't share a history either; the list and both pages say which run kept its cores awake."""
 
     def kept_awake(header: Line, trials: list[Line]) -> None:
@@ -510,7 +508,7 @@ def test_runs_of_which_one_kept_the_cores_awake_are_not_compared(
     assert page.locator("#headline").inner_text().endswith(": 1 run.")
 
 
-def test_the_controls_choose_the_runs(site: Path, tour: Callable[..., Any]) -> None:
+def test_compare_page_controls_select_runs_and_rows(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, "compare.html#a=day-1&b=day-6")
     page.get_by_role("button", name="Swap").click()
     assert page.url.endswith("#a=day-6&b=day-1")
@@ -527,9 +525,7 @@ def test_the_controls_choose_the_runs(site: Path, tour: Callable[..., Any]) -> N
 # -- histories --------------------------------------------------------------------------------------------------
 
 
-def test_a_history_has_the_medians_of_all_runs(
-    site: Path, runs: Path, tour: Callable[..., Any], shell: Shell
-) -> None:
+def test_history_shows_medians_of_all_runs(site: Path, runs: Path, tour: Callable[..., Any], shell: Shell) -> None:
     page = tour(site, "history.html#suite=records&phase=read&engine=even&tier=process")
     wanted = {}
     for path in (*runs.glob("*.json"), *runs.glob("there/*.json")):
@@ -547,7 +543,7 @@ def test_a_history_has_the_medians_of_all_runs(
     assert page.locator("#chart g.median_marks > path").count() == len(wanted)
 
 
-def test_a_step_is_marked_where_a_comparison_says_so(site: Path, tour: Callable[..., Any]) -> None:
+def test_history_marks_a_step_and_links_its_comparison(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, "history.html#suite=records&phase=read&engine=even&tier=process")
     steps = {row[0]: row[5] for row in cells(page.locator("#points table"))}
     assert steps["day-4"].startswith("▼ slower by at least")
@@ -569,7 +565,7 @@ def test_a_step_is_marked_where_a_comparison_says_so(site: Path, tour: Callable[
     assert page.locator("#headline").inner_text().startswith("quick in fill, tier process")
 
 
-def test_of_many_runs_a_step_is_where_their_level_changed(
+def test_noisy_history_marks_only_the_level_change(
     base: Path, tmp_path: Path, shell: Shell, tour: Callable[..., Any]
 ) -> None:
     """Runs vary by a few per cent, far more than their trials, so that most differ significantly from the previous
@@ -590,7 +586,7 @@ def test_of_many_runs_a_step_is_where_their_level_changed(
     assert "medians of 7 runs before and 6 runs since" in about
 
 
-def test_a_point_leads_to_its_run(site: Path, tour: Callable[..., Any]) -> None:
+def test_history_point_links_to_its_run(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, "history.html#suite=arrays&phase=read&engine=quick&tier=process")
     points = page.locator("#chart g.median_marks > path")
     assert points.count() == 1
@@ -599,7 +595,7 @@ def test_a_point_leads_to_its_run(site: Path, tour: Callable[..., Any]) -> None:
     ready(page)
 
 
-def test_choices_are_those_that_there_are(site: Path, tour: Callable[..., Any]) -> None:
+def test_history_selectors_offer_only_existing_choices(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, "history.html#suite=records&phase=read&engine=even&tier=process")
 
     def offered(label: str) -> list[str]:
@@ -617,7 +613,7 @@ def test_choices_are_those_that_there_are(site: Path, tour: Callable[..., Any]) 
     assert page.locator("#headline").inner_text().endswith("in read, tier process: 1 run.")
 
 
-def test_a_history_of_an_open_loop_is_of_times(kinds: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
+def test_history_of_open_loop_shows_response_times(kinds: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
     page = tour(built(tmp_path, kinds), "history.html#phase=read&engine=quick&tier=process&p.rate=100")
     rows = cells(page.locator("#points table"))
     assert {row[0] for row in rows} == {"paced", "late"}
@@ -627,7 +623,7 @@ def test_a_history_of_an_open_loop_is_of_times(kinds: Path, tmp_path: Path, tour
     assert len(cells(page.locator("#points table"))) == len(MADE) - 2
 
 
-def test_a_row_without_a_number_says_why_and_is_not_drawn(
+def test_failed_run_in_history_shows_cause_without_point(
     base: Path, tmp_path: Path, tour: Callable[..., Any]
 ) -> None:
     def broken(header: Line, trials: list[Line]) -> None:
@@ -653,7 +649,7 @@ PAGES = ("index.html", "compare.html#a=day-1&b=there/day-5", "history.html#phase
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1_280, 360])
-def test_axe_finds_nothing(site: Path, tour: Callable[..., Any], scheme: str, width: int) -> None:
+def test_axe_finds_no_violations(site: Path, tour: Callable[..., Any], scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     for address in PAGES:
@@ -667,7 +663,7 @@ def test_axe_finds_nothing(site: Path, tour: Callable[..., Any], scheme: str, wi
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
 
 
-def test_on_a_narrow_screen_a_run_is_seen_whole(site: Path, tour: Callable[..., Any]) -> None:
+def test_run_row_fits_a_narrow_screen(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, width=360)
     cells_ = page.locator("#runs tbody tr").first.locator("th, td").all()
     boxes = [cell.bounding_box() for cell in cells_]
@@ -675,7 +671,7 @@ def test_on_a_narrow_screen_a_run_is_seen_whole(site: Path, tour: Callable[..., 
     assert all(box["x"] >= 0 and box["x"] + box["width"] <= 360 for box in boxes)
 
 
-def test_light_and_dark_are_kept_from_page_to_page(site: Path, tour: Callable[..., Any]) -> None:
+def test_theme_persists_across_pages(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site, color_scheme="light")
     page.get_by_role("button", name="Dark").click()
     for address in ("compare.html", "history.html", "runs/day-1.html"):
@@ -684,7 +680,7 @@ def test_light_and_dark_are_kept_from_page_to_page(site: Path, tour: Callable[..
         assert page.locator("html").get_attribute("data-theme") == "dark", address
 
 
-def test_names_are_shown_and_never_run(base: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
+def test_markup_in_names_is_shown_as_text(base: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
     evil = "<img src=x onerror=alert(1)>\"'&</script>"
 
     def named(header: Line, trials: list[Line]) -> None:
@@ -706,7 +702,7 @@ def test_names_are_shown_and_never_run(base: Path, tmp_path: Path, tour: Callabl
             assert evil in page.locator("main").inner_text(), address
 
 
-def test_a_page_runs_its_own_program_and_nothing_else(site: Path) -> None:
+def test_security_policy_allows_only_the_hashed_script(site: Path) -> None:
     for name in ("index", "compare"):
         text = html.unescape((site / f"{name}.html").read_text())
         policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
@@ -714,7 +710,7 @@ def test_a_page_runs_its_own_program_and_nothing_else(site: Path) -> None:
         assert "unsafe" not in policy and "self" not in policy, name
 
 
-def test_runs_of_older_schemas_are_in_it(tmp_path: Path, tour: Callable[..., Any]) -> None:
+def test_site_includes_runs_of_older_schemas(tmp_path: Path, tour: Callable[..., Any]) -> None:
     site = built(tmp_path, *(Path(__file__).parents[1] / "data").glob("run-schema-*.json"))
     for address in ("index.html", "compare.html", "history.html", "runs/run-schema-1.html"):
         tour(site, address)
@@ -728,7 +724,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_rebuilding_replaces_what_it_made_and_nothing_else(base: Path, tmp_path: Path, shell: Shell) -> None:
+def test_rebuild_replaces_only_files_written_by_dyno(base: Path, tmp_path: Path, shell: Shell) -> None:
     one, two = (altered(base, tmp_path / f"{name}.json") for name in ("one", "two"))
     site = built(tmp_path, one, two)
     (site / "CNAME").write_text("example.org")
@@ -743,7 +739,7 @@ def test_rebuilding_replaces_what_it_made_and_nothing_else(base: Path, tmp_path:
     assert b"runs/one.html" not in after["index.html"]
 
 
-def test_a_directory_that_is_not_a_sites_is_refused(base: Path, tmp_path: Path, shell: Shell) -> None:
+def test_foreign_output_directory_is_refused(base: Path, tmp_path: Path, shell: Shell) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "letter.txt").write_text("dear")
@@ -774,7 +770,7 @@ def manifest(**files: bytes | str) -> str:
 
 
 @pytest.mark.parametrize("link", ["runs", "runs/base.html", "index.html", ".dyno-site"])
-def test_links_in_a_site_are_not_followed(link: str, base: Path, tmp_path: Path, shell: Shell) -> None:
+def test_symlink_in_site_directory_is_refused(link: str, base: Path, tmp_path: Path, shell: Shell) -> None:
     site, away = tmp_path / "site", tmp_path / "away"
     for place in (site / "runs", away):
         place.mkdir(parents=True)
@@ -791,7 +787,7 @@ def test_links_in_a_site_are_not_followed(link: str, base: Path, tmp_path: Path,
     assert files(away) == before and (site / link).is_symlink()
 
 
-def test_files_that_no_build_wrote_are_neither_replaced_nor_removed(base: Path, tmp_path: Path, shell: Shell) -> None:
+def test_site_build_preserves_user_files(base: Path, tmp_path: Path, shell: Shell) -> None:
     other = altered(base, tmp_path / "other.json")
     site = built(tmp_path, other)
     # A user's own page with the name of the next run's page.
@@ -815,7 +811,7 @@ def test_files_that_no_build_wrote_are_neither_replaced_nor_removed(base: Path, 
     assert (site / "runs" / "kept.html").read_text() == "my own"
 
 
-def test_a_directory_named_like_an_unfinished_build_is_not_removed(base: Path, tmp_path: Path) -> None:
+def test_user_directory_named_like_build_directory_is_kept(base: Path, tmp_path: Path) -> None:
     site = built(tmp_path, base)
     own = site / ".dyno-site-new-mine"
     own.mkdir()
@@ -823,7 +819,7 @@ def test_a_directory_named_like_an_unfinished_build_is_not_removed(base: Path, t
     assert files(built(tmp_path, base))[f"{own.name}/letter.txt"] == b"dear"
 
 
-def test_what_a_killed_build_left_is_no_hindrance(base: Path, tmp_path: Path, shell: Shell) -> None:
+def test_build_cleans_up_after_a_killed_build(base: Path, tmp_path: Path, shell: Shell) -> None:
     many = tmp_path / "many"
     for number in range(20):
         altered(base, many / f"{number}.json")
@@ -836,7 +832,7 @@ def test_what_a_killed_build_left_is_no_hindrance(base: Path, tmp_path: Path, sh
     assert [path.name for path in site.glob(".*")] == [".dyno-site"]
 
 
-def test_run_files_are_found_in_directories_and_others_passed_over(base: Path, tmp_path: Path, shell: Shell) -> None:
+def test_site_finds_run_files_recursively_and_skips_others(base: Path, tmp_path: Path, shell: Shell) -> None:
     place = tmp_path / "place"
     altered(base, place / "a.json")
     altered(base, place / "A.json")
@@ -856,7 +852,7 @@ def test_run_files_are_found_in_directories_and_others_passed_over(base: Path, t
 
 
 @pytest.mark.claim("A run of a site keeps its name and its page if other runs are added")
-def test_runs_are_named_by_what_differs(base: Path, tmp_path: Path) -> None:
+def test_run_pages_keep_names_when_runs_are_added(base: Path, tmp_path: Path) -> None:
     place = tmp_path / "runs"
     for name in ("here", "there"):
         altered(base, place / name / "memory.json")
@@ -884,7 +880,7 @@ def test_runs_are_named_by_what_differs(base: Path, tmp_path: Path) -> None:
         ("others", "is a run file"),
     ],
 )
-def test_what_was_named_and_is_no_run_file_is_an_error(named: str, why: str, tmp_path: Path, shell: Shell) -> None:
+def test_argument_without_a_run_file_is_refused(named: str, why: str, tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "other.json").write_text('{"kind": "shopping"}')
     (tmp_path / "empty").mkdir()
     (tmp_path / "others").mkdir()
@@ -895,7 +891,9 @@ def test_what_was_named_and_is_no_run_file_is_an_error(named: str, why: str, tmp
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_an_interrupted_build_leaves_what_was_there(again: bool, base: Path, tmp_path: Path, shell: Shell) -> None:
+def test_interrupted_build_leaves_the_directory_unchanged(
+    again: bool, base: Path, tmp_path: Path, shell: Shell
+) -> None:
     out = tmp_path / "out"
     first = altered(base, tmp_path / "first.json")
     if again:

@@ -36,13 +36,13 @@ def expected(state: State) -> dict[str, bytes | str]:
 
 
 @pytest.mark.parametrize("model", ["ext4", "posix"])
-def test_a_directory_holds_the_state_that_was_built_last(place: Path, model: str) -> None:
+def test_directory_holds_the_state_built_last(place: Path, model: str) -> None:
     for state in states(tape(), model, count=60):
         state.build(place / "built")
         assert there(place / "built") == expected(state)
 
 
-def test_what_was_done_to_it_since_is_undone(place: Path) -> None:
+def test_build_undoes_changes_to_the_directory(place: Path) -> None:
     built = place / "built"
 
     def damage(number: int) -> None:
@@ -67,7 +67,7 @@ def test_what_was_done_to_it_since_is_undone(place: Path) -> None:
         damage(number)
 
 
-def test_states_of_two_records_may_be_built_in_one_place(place: Path) -> None:
+def test_states_of_two_records_share_a_directory(place: Path) -> None:
     one, other = states(tape(), "ext4", count=20), states(tape(), "posix", count=20, seed=2)
     for first, second in zip(one, other, strict=True):
         for state in (first, second):

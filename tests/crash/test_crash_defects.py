@@ -80,6 +80,8 @@ def test_a_sound_store_loses_nothing(recorded, tmp_path: Path, name: str, model:
 @pytest.mark.parametrize("model", ["ext4", "ordered", "posix"])
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", toys.STORES)
-def test_whatever_the_seed(recorded, tmp_path: Path, name: str, seed: int, model: str) -> None:
+def test_every_seed_finds_exactly_the_defective_stores(
+    recorded, tmp_path: Path, name: str, seed: int, model: str
+) -> None:
     wrong = found(recorded(name), name, model, seed, tmp_path / "built", enough=1)
     assert bool(wrong) == (name not in toys.SOUND)

@@ -33,13 +33,13 @@ def test_names_are_kept_in_any_order_by_posix() -> None:
     assert files(*ends(Tape().create("a").create("b"), "posix")) == [[], ["a"], ["a", "b"], ["b"]]
 
 
-def test_one_name_is_kept_in_its_order_by_posix() -> None:
+def test_posix_keeps_changes_of_one_name_in_order() -> None:
     tape = Tape().create("a").unlink("a").create("a").create("b").unlink("b")
     assert files(*ends(tape, "posix")) == [[], ["a"], ["a", "b"], ["b"]]
 
 
 @ALL
-def test_a_rename_is_done_or_not(model: str) -> None:
+def test_rename_is_atomic(model: str) -> None:
     found = ends(Tape(a=b"new", b=b"old").rename("a", "b"), model)
     assert sorted(found, key=len) == [{"b": b"new"}, {"a": b"new", "b": b"old"}]
 
@@ -49,30 +49,30 @@ def test_a_flushed_directory_has_its_names(model: str) -> None:
     assert files(*ends(Tape().create("a").create("b").flush("fsync", "."), model)) == [["a", "b"]]
 
 
-def test_another_directory_takes_the_names_along_where_a_journal_is_in_order() -> None:
+def test_flush_of_another_directory_persists_names_in_ext4() -> None:
     tape = Tape().create("d", "directory").flush("fsync", ".").create("a").create("d/b").flush("fsync", "d")
     assert files(*ends(tape, "ext4")) == [["a", "d/b"]]
     assert files(*ends(tape, "posix")) == [["a", "d/b"], ["d/b"]]
 
 
 @pytest.mark.parametrize("call", ["fsync", "fdatasync"])
-def test_a_new_files_flush_takes_its_name_along_where_there_is_a_journal(call: str) -> None:
+def test_new_files_flush_persists_its_name_in_ext4(call: str) -> None:
     tape = Tape().create("a").create("f").write("f", 0, A).flush(call, "f").create("b")
     assert files(*ends(tape, "ext4")) == [["a", "b", "f"], ["a", "f"]]
     assert [] in files(*ends(tape, "posix"))
 
 
-def test_the_flush_of_a_file_whose_metadata_has_not_changed_takes_no_name_along() -> None:
+def test_flush_without_metadata_change_persists_no_names() -> None:
     tape = Tape(f=OLD, old=b"").unlink("old").write("f", 0, A).flush("fsync", "f")
     assert files(*ends(tape, "ext4")) == [["f"], ["f", "old"]]
 
 
-def test_the_flush_of_a_file_that_grew_takes_names_along() -> None:
+def test_flush_of_a_grown_file_persists_names() -> None:
     tape = Tape(f=OLD, old=b"").unlink("old").write("f", PAGE, A).flush("fdatasync", "f")
     assert files(*ends(tape, "ext4")) == [["f"]]
 
 
-def test_fsync_takes_a_renaming_along_and_fdatasync_does_not() -> None:
+def test_fsync_but_not_fdatasync_persists_a_rename() -> None:
     tape = Tape(f=OLD).rename("f", "g")
     assert files(*ends(Tape(f=OLD).rename("f", "g").flush("fsync", "g"), "ext4")) == [["g"]]
     assert files(*ends(tape.flush("fdatasync", "g"), "ext4")) == [["f"], ["g"]]
@@ -80,18 +80,18 @@ def test_fsync_takes_a_renaming_along_and_fdatasync_does_not() -> None:
 
 @ALL
 @pytest.mark.parametrize("call", ["sync", "syncfs"])
-def test_a_flush_of_everything_has_names_and_bytes(call: str, model: str) -> None:
+def test_sync_persists_names_and_bytes(call: str, model: str) -> None:
     assert ends(Tape().create("f").write("f", 0, A).flush(call), model) == [{"f": A}]
 
 
-def test_a_file_in_a_directory_that_was_lost_is_lost() -> None:
+def test_file_in_a_lost_directory_is_lost() -> None:
     tape = Tape().create("d", "directory").create("d/f").write("d/f", 0, A).flush("fsync", "d/f").flush("fsync", "d")
     assert files(*ends(tape, "posix")) == [[], ["d/f"]]
     assert files(*ends(tape, "ext4")) == [["d/f"]]
 
 
 @ALL
-def test_links_and_symbolic_links_are_names(model: str) -> None:
+def test_hard_and_symbolic_links_persist_as_names(model: str) -> None:
     tape = Tape(f=OLD).link("f", "g").create("s", "symlink", "f").flush("fsync", ".")
     state = next(state for state in states(tape, model) if "s" in state.files)
     assert held(state) == {"f": OLD, "g": OLD}
@@ -108,7 +108,7 @@ def test_overwritten_pages_are_kept_in_any_order(model: str) -> None:
 
 
 @ALL
-def test_a_page_is_torn_at_its_sectors_and_one_at_a_time(model: str) -> None:
+def test_only_one_page_is_torn_at_sector_boundaries(model: str) -> None:
     found = data(ends(Tape(f=OLD * 2).write("f", 0, A + B), model))
     torn = [[image[at : at + 512] for at in range(0, 2 * PAGE, 512)] for image in found]
     assert all(set(sector) in ({b"A"[0]}, {b"B"[0]}, {b"o"[0]}) for image in torn for sector in map(set, image))
@@ -117,7 +117,7 @@ def test_a_page_is_torn_at_its_sectors_and_one_at_a_time(model: str) -> None:
 
 
 @ALL
-def test_writes_to_one_page_are_kept_in_their_order(model: str) -> None:
+def test_writes_to_one_page_persist_in_order(model: str) -> None:
     found = data(
         ends(Tape(f=OLD).write("f", 0, b"1" * 512).write("f", 0, b"2" * 512).write("f", 512, b"3" * 512), model)
     )
@@ -128,18 +128,18 @@ def test_writes_to_one_page_are_kept_in_their_order(model: str) -> None:
 
 
 @pytest.mark.claim("The crash model states what a power cut may lose, reorder and tear, and draws no other state")
-def test_what_is_appended_is_kept_as_a_prefix_by_ext4() -> None:
+def test_appends_persist_as_a_prefix_in_ext4() -> None:
     tape = Tape(f=b"").write("f", 0, A + B).write("f", 2 * PAGE, A)
     assert data(ends(tape, "ext4")) == {b"", A, A + B, A + B + A}
 
 
 @pytest.mark.parametrize("model", ["ordered", "posix"])
-def test_what_is_appended_may_have_holes_in_the_other_models(model: str) -> None:
+def test_appends_may_have_holes_in_ordered_and_posix(model: str) -> None:
     found = data(ends(Tape(f=b"").write("f", 0, A).write("f", PAGE, B), model))
     assert {b"", A, bytes(PAGE), bytes(PAGE) + B, A + bytes(PAGE), bytes(2 * PAGE), A + B} <= found
 
 
-def test_what_is_appended_is_torn_in_the_other_models_only() -> None:
+def test_appends_are_torn_only_in_ordered_and_posix() -> None:
     def torn(model: str) -> bool:
         found = data(ends(Tape(f=b"").write("f", 0, A), model))
         return any(0 < image.count(b"A") < PAGE for image in found)
@@ -147,13 +147,13 @@ def test_what_is_appended_is_torn_in_the_other_models_only() -> None:
     assert (torn("ext4"), torn("ordered"), torn("posix")) == (False, True, True)
 
 
-def test_an_overwrite_of_what_was_appended_needs_it() -> None:
+def test_overwrite_of_an_append_requires_the_append() -> None:
     found = data(ends(Tape(f=b"").write("f", 0, A).write("f", 0, b"x"), "ext4"))
     assert found >= {b"", A, b"x" + A[1:]} and all(image in (b"", A, b"x" + A[1:]) for image in found)
 
 
 @ALL
-def test_what_was_cut_off_does_not_come_back(model: str) -> None:
+def test_truncated_bytes_never_return(model: str) -> None:
     tape = Tape(f=OLD * 2).write("f", PAGE, A).resize("f", 100).resize("f", 2 * PAGE)
     found = data(ends(tape, model))
     assert OLD[:100] in found and OLD[:100] + bytes(2 * PAGE - 100) in found
@@ -163,7 +163,7 @@ def test_what_was_cut_off_does_not_come_back(model: str) -> None:
 
 
 @ALL
-def test_a_write_after_a_cut_needs_it(model: str) -> None:
+def test_write_after_truncation_requires_the_truncation(model: str) -> None:
     found = data(ends(Tape(f=OLD).resize("f", 0).write("f", 0, A), model))
     assert {OLD, b"", A} <= found
     # New bytes never appear beside old bytes that were truncated in between.
@@ -180,13 +180,13 @@ def test_a_flushed_file_is_whole(model: str, call: str) -> None:
 
 
 @ALL
-def test_a_flush_of_another_file_is_none_of_this(model: str) -> None:
+def test_flush_covers_bytes_of_its_own_file_only(model: str) -> None:
     assert OLD in data(ends(Tape(f=OLD, g=OLD).write("f", 0, A).flush("fsync", "g"), model))
 
 
 @pytest.mark.claim("The crash model states what a power cut may lose, reorder and tear, and draws no other state")
 @ALL
-def test_a_flush_covers_what_had_ended_before_it_began(model: str) -> None:
+def test_flush_covers_only_writes_completed_before_it(model: str) -> None:
     def tape(write_end: int, flush_begin: int) -> Tape:
         made = Tape(f=OLD)
         made.add(Write(1, write_end, 7, made.numbers["f"], 0, A, "pwrite64"))
@@ -199,7 +199,7 @@ def test_a_flush_covers_what_had_ended_before_it_began(model: str) -> None:
 
 
 @ALL
-def test_a_flush_that_has_not_ended_promises_nothing(model: str) -> None:
+def test_unfinished_flush_promises_nothing(model: str) -> None:
     tape = Tape(f=OLD).write("f", 0, A)
     tape.add(Flush(3, 6, 7, "fsync", tape.numbers["f"]))
     tape.add(Mark(5, 5, 8, 0, "begin")).add(Mark(7, 7, 8, 1, "begin"))
@@ -237,7 +237,7 @@ def test_msync_flushes_its_range(model: str) -> None:
 
 
 @ALL
-def test_a_call_that_had_begun_may_have_been_done_or_not(model: str) -> None:
+def test_unfinished_call_may_or_may_not_take_effect(model: str) -> None:
     tape = Tape(f=OLD)
     tape.add(Write(1, 6, 7, tape.numbers["f"], 0, A, "pwrite64"))
     tape.add(Mark(2, 2, 8, 0, "begin")).add(Mark(5, 5, 8, 1, "begin"))
@@ -262,14 +262,14 @@ def test_acknowledged_and_begun_are_counted_at_the_cut(model: str) -> None:
 
 
 @ALL
-def test_before_the_first_transaction_all_is_durable_but_at_birth(model: str) -> None:
+def test_setup_before_transactions_is_lost_only_at_birth(model: str) -> None:
     tape = Tape().create("f").write("f", 0, A).mark(0, "begin").write("f", 0, b"x")
     assert all("f" in held(state) for state in states(tape, model, birth=False))
     assert any("f" not in held(state) for state in states(tape, model, birth=True))
 
 
 @ALL
-def test_the_same_seed_draws_the_same_states_and_none_twice(model: str) -> None:
+def test_seed_determines_the_states_and_none_repeats(model: str) -> None:
     tape = Tape(f=OLD * 4)
     for page in (0, 3, 1, 2, 0, 5, 4):
         tape.write("f", page * PAGE, bytes([page + 65]) * PAGE).create(f"n{page}{tape.now}")
@@ -281,11 +281,11 @@ def test_the_same_seed_draws_the_same_states_and_none_twice(model: str) -> None:
     assert {state.kind for state in one} == {"drop", "keep", "random", "one lost", "one kept", "torn"}
 
 
-def test_a_record_of_few_states_ends_its_draws() -> None:
+def test_draws_end_when_states_are_exhausted() -> None:
     assert len(states(Tape(f=OLD).flush("fsync", "f"), "ext4")) == 1
 
 
-def test_there_is_no_other_model() -> None:
+def test_unknown_model_is_refused() -> None:
     with pytest.raises(ValueError, match=r"expected one of ext4, ordered, posix, got 'zfs'$"):
         list(draws(Tape().record(), "zfs", 1, 1))
 
@@ -311,7 +311,7 @@ def test_the_smallest_witness_is_one_lost_page() -> None:
     ]
 
 
-def test_a_witness_tells_names_and_flushes_that_came_too_late() -> None:
+def test_witness_describes_lost_rename_and_late_flush() -> None:
     tape = Tape(a=b"").rename("a", "b").mark(0, "begin").flush("fsync", ".")
     found = smallest(tape, lambda state: "a" in held(state) and state.point > 2)
     (line,) = explain(found)
@@ -319,7 +319,7 @@ def test_a_witness_tells_names_and_flushes_that_came_too_late() -> None:
     assert "the directory that it is in" in line
 
 
-def test_a_torn_page_is_told() -> None:
+def test_witness_describes_a_torn_page() -> None:
     tape = Tape(f=OLD).write("f", 0, A).mark(0, "begin")
     found = smallest(tape, lambda state: 0 < held(state)["f"].count(b"A") < PAGE)
     assert "page 0 of f (bytes 0 to 4096) is torn: sectors" in explain(found)[0]

@@ -66,12 +66,12 @@ def test_a_change_by_any_call_is_recorded(place: Path, name: str) -> None:
 
 
 @pytest.mark.claim("A file change that the recorder can't see is refused or noted in the record")
-def test_what_would_not_be_seen_is_refused(place: Path) -> None:
+def test_unrecordable_calls_are_refused(place: Path) -> None:
     record = called(place, "refused")
     assert record.refused == ["fallocate", "io_setup", "io_uring_setup", "ioctl of a reflink", "rename"]
 
 
-def test_flushes_are_told_with_what_they_cover(place: Path) -> None:
+def test_flushes_are_recorded_with_their_files(place: Path) -> None:
     record = called(place, "flushes")
     file = next(event.file for event in record.events if isinstance(event, Create))
     told = [(event.call, event.file) for event in record.events if isinstance(event, Flush | Hint)]
@@ -87,7 +87,7 @@ def test_flushes_are_told_with_what_they_cover(place: Path) -> None:
     ]
 
 
-def test_synchronous_writes_are_told(place: Path) -> None:
+def test_synchronous_writes_are_marked_durable(place: Path) -> None:
     def durable(name: str) -> list[bytes]:
         (place / name).mkdir()
         writes = [event for event in called(place / name, name).events if isinstance(event, Write)]
@@ -97,7 +97,7 @@ def test_synchronous_writes_are_told(place: Path) -> None:
     assert durable("duplicates") == [b"one", b"two"]
 
 
-def test_a_store_into_a_mapping_is_told_at_the_look_that_finds_it(place: Path) -> None:
+def test_mapping_stores_are_recorded_when_detected(place: Path) -> None:
     record = called(place, "mapped")
     stores = [event for event in record.events if isinstance(event, Write) and event.call == "mapping"]
     assert [(store.offset, store.data) for store in stores] == [
@@ -115,7 +115,7 @@ def test_a_program_that_is_killed_leaves_its_record(place: Path) -> None:
     assert (record.status, kept(record)) == (-9, {"f": b"before"})
 
 
-def test_marks_are_in_the_order_of_all_calls(place: Path) -> None:
+def test_marks_keep_their_order_among_calls(place: Path) -> None:
     code = "open('h/f', 'w').write('x'); os.access('/dyno-mark/7/begin', 0); os.access('/dyno-mark/7/end', os.F_OK)"
     record = ran(place, code + "; os.access('/dyno-mark', 0); os.unlink('h/f')")
     told = [event for event in record.events if isinstance(event, Write | Mark | Unlink)]
@@ -124,7 +124,7 @@ def test_marks_are_in_the_order_of_all_calls(place: Path) -> None:
     assert all(one.end < other.begin for one, other in pairwise(told))
 
 
-def test_what_was_there_before_is_the_base(place: Path) -> None:
+def test_existing_files_form_the_base_state(place: Path) -> None:
     (place / "h/sub").mkdir(parents=True)
     (place / "h/sub/f").write_bytes(b"before")
     (place / "h/sub/f").chmod(0o600)
@@ -140,7 +140,7 @@ def test_what_was_there_before_is_the_base(place: Path) -> None:
     assert str((place / "built/s").readlink()) == "g"
 
 
-def test_nothing_beside_the_directory_is_recorded(place: Path) -> None:
+def test_nothing_outside_the_directory_is_recorded(place: Path) -> None:
     code = "os.mkdir('c'); [open(n + '/f', 'w').write(n) for n in ('h', 'c')]; os.rename('h/f', 'c/g')"
     record = ran(place, code)
     assert (record.status, record.unseen, kept(record)) == (0, [], {})
@@ -148,19 +148,19 @@ def test_nothing_beside_the_directory_is_recorded(place: Path) -> None:
 
 
 @pytest.mark.claim("A file change that the recorder can't see is refused or noted in the record")
-def test_what_was_not_seen_is_told(place: Path) -> None:
+def test_unseen_changes_are_noted_in_the_record(place: Path) -> None:
     """A directory moved in from elsewhere contains files that were not recorded."""
     record = ran(place, "os.mkdir('o'); open('o/f', 'w').write('x'); os.rename('o', 'h/o')")
     assert any("a directory was moved here" in line for line in record.unseen)
     assert any("what is in o/f at the end is not what was recorded" in line for line in record.unseen)
 
 
-def test_events_are_read_again(place: Path) -> None:
+def test_events_file_reads_back_unchanged(place: Path) -> None:
     record = called(place, "names")
     assert sorted(read(place / "record/events"), key=lambda event: event.end) == record.events
 
 
-def test_events_that_are_cut_off_are_refused(place: Path) -> None:
+def test_truncated_events_file_is_refused(place: Path) -> None:
     called(place, "writes")
     events = place / "record/events"
     events.write_bytes(events.read_bytes()[:-1])
@@ -168,12 +168,12 @@ def test_events_that_are_cut_off_are_refused(place: Path) -> None:
         read(events)
 
 
-def test_a_program_that_takes_too_long_is_ended(place: Path) -> None:
+def test_program_exceeding_the_timeout_is_ended(place: Path) -> None:
     (place / "h").mkdir()
     with pytest.raises(TimeoutError, match=r"sleep was not done after 0\.2 s"):
         recorder.record(["sleep", "600"], place / "h", place / "record", timeout_seconds=0.2)
 
 
-def test_a_program_that_is_not_there_is_told(place: Path) -> None:
+def test_missing_program_is_named_in_the_error(place: Path) -> None:
     with pytest.raises(RuntimeError, match="there is no program dyno-no-such-program"):
         recorder.record(["dyno-no-such-program"], place, place.parent / f"{place.name}-record")

@@ -85,7 +85,7 @@ def measuring(shell: Shell, tmp_path: Path) -> Shell:
     return shell
 
 
-def test_the_action_measures_both_commits_in_turns(measuring: Shell, tmp_path: Path) -> None:
+def test_action_measures_both_commits_in_turns(measuring: Shell, tmp_path: Path) -> None:
     ended = measuring.sh("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", scripts()[0])
     assert ended.status == 0, ended.err
     place = Path((tmp_path / "output").read_text().strip().removeprefix("place="))
@@ -96,7 +96,7 @@ def test_the_action_measures_both_commits_in_turns(measuring: Shell, tmp_path: P
     assert f"{place}/base: install --quiet -r a.txt" in noted and "install --quiet -r a.txt" in noted.splitlines()[-1]
 
 
-def test_the_action_refuses_sides_of_the_same_code_early(measuring: Shell, tmp_path: Path) -> None:
+def test_action_refuses_two_sides_running_the_same_code(measuring: Shell, tmp_path: Path) -> None:
     bench = tmp_path / "repo" / "bench"
     (bench / "code.py").write_text("def work(): return 3\n")
     (bench / "plan.toml").write_text('suite = "calls"\nengine = ["code.py:work"]\nsamples = 4\nbudget = 0.02\n')
@@ -115,16 +115,14 @@ chmod +x "$3/bin/pip" "$3/bin/dyno"
     assert {each.block for side in ("base", "head") for each in results.load(place / f"{side}.json").attempts} == {0}
 
 
-def test_a_missing_base_is_an_error_with_a_remedy(measuring: Shell) -> None:
+def test_missing_base_commit_is_reported_as_error(measuring: Shell) -> None:
     measuring.given["BASE"] = "HEAD^1^1"
     ended = measuring.sh("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", scripts()[0])
     assert ended.status == 1 and "::error::there is no commit HEAD^1^1 in repo" in ended.out
 
 
 @pytest.mark.parametrize(("slower", "status"), [(4.0, 1), (1.0, 0)])
-def test_the_action_ends_with_the_status_of_the_gate(
-    shell: Shell, tmp_path: Path, slower: float, status: int
-) -> None:
+def test_action_exits_with_the_gate_status(shell: Shell, tmp_path: Path, slower: float, status: int) -> None:
     place = tmp_path / "place"
     (place / "venv-head" / "bin").mkdir(parents=True)
     command = place / "venv-head" / "bin" / "dyno"

@@ -53,7 +53,7 @@ def test_commands_of_the_workflow_are_valid() -> None:
         parse(words)
 
 
-def test_the_page_quotes_the_example() -> None:
+def test_ci_page_quotes_example_workflow_and_plan() -> None:
     shell = [block.text.strip() for block in blocks(read("reference/ci.md")) if block.language == "sh"]
     quoted = [text for text in shell if not text.startswith(("dyno ", "pytest "))]
     assert quoted == scripts(WORKFLOW)
@@ -62,7 +62,7 @@ def test_the_page_quotes_the_example() -> None:
     ]
 
 
-def test_the_example_measures_its_plan_in_turns() -> None:
+def test_example_workflow_alternates_sides_for_all_samples() -> None:
     planned = plan.make(plan_file.read(CI / "plan.toml"))
     loops = [re.findall(r"^ *for \w+ in (.*); do$", script, re.MULTILINE) for script in scripts(WORKFLOW)]
     rounds, sides = (words.split() for words in next(found for found in loops if len(found) == 2))
@@ -83,7 +83,7 @@ def test_statuses_of_the_gate_are_documented() -> None:
 
 @pytest.mark.claim("A slowdown beyond the margin by the stated noise is found nine times in ten")
 @pytest.mark.parametrize(("rows", "reaches"), [(1, 1.5), (20, 2.5)])
-def test_the_documented_slowdown_is_found_nine_times_in_ten(rows: int, reaches: float) -> None:
+def test_gate_detects_documented_slowdown_nine_times_in_ten(rows: int, reaches: float) -> None:
     """Checks the documented rule of thumb for a margin. One row is slower, the others are unchanged."""
     random, margin, samples, spread, repeats = np.random.default_rng(1), 0.05, 10, 0.04, 400
     noise = two_sided(CONFIDENCE, samples - 1) * spread / samples**0.5

@@ -58,18 +58,22 @@ def documented(section: str) -> set[str]:
     return set(named(sections(read("reference/compare-json.md"))[section]))
 
 
-def test_engines_within_a_run(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keys_of_engine_comparison_are_documented(
+    runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     data = printed(capsys, "compare", runs[0], "--json")
     held(data, documented("Engines within a run"), ["comparisons"])
     assert len(data["comparisons"]) == 2
 
 
-def test_two_runs(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keys_of_two_runs_are_documented(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     data = printed(capsys, "compare", *runs, "--json")
     held(data, documented("Two runs"), ["differences", "changes", "lost", "new"])
 
 
-def test_several_runs(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keys_of_several_runs_are_documented(
+    runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     other = runs[1].with_name("other.json")
     other.write_bytes(runs[1].read_bytes())
     data = printed(capsys, "compare", *runs, other, "--json")
@@ -79,7 +83,7 @@ def test_several_runs(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str
         held(run, documented("Two runs"), ["differences", "changes", "lost", "new"])
 
 
-def test_the_gate(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keys_of_the_gate_are_documented(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     data = printed(capsys, "check", runs[1], "--against", runs[0], "--json")
     both = documented("Two runs") | documented("The gate")
     held(data, both, ["differences", "changes", "lost", "new"])
@@ -90,6 +94,6 @@ def test_the_gate(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -
     ("key", "values"),
     [("comparisons[].kind", VERDICTS), ("changes[].kind", VERDICTS), ("changes[].state", comparison.STATES)],
 )
-def test_values_for_programs_are_documented(key: str, values: Collection[str]) -> None:
+def test_json_values_of_verdicts_are_documented(key: str, values: Collection[str]) -> None:
     meaning = named(read("reference/compare-json.md"))[key][2]
     assert all(f"`{value}`" in meaning for value in values)

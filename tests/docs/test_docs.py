@@ -167,7 +167,7 @@ def test_every_field_of_a_run_file_is_read(run_files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("name", ours("suite"))
-def test_every_declaration_of_a_suite_is_read(name: str, tmp_path: Path) -> None:
+def test_suite_declarations_survive_writing_and_loading(name: str, tmp_path: Path) -> None:
     engine, *_ = (spec for spec in registry.engines_for(registry.suite(name)) if not spec.lacking())
     # The suite sql has no phases of its own.
     query = {"transactions": {"query": {"script": "SELECT 1"}}} if name == "sql" else None
@@ -329,7 +329,7 @@ def test_examples_stay_small() -> None:
     assert len(lines) < 120
 
 
-def test_the_glossary_of_names_is_true_of_the_code() -> None:
+def test_glossary_terms_are_unique_and_in_named_files() -> None:
     listed = rows(sections(read("contributing/glossary.md"))["Code"])
     words = [plain(cells[0]) for cells in listed]
     assert len(set(words)) == len(words), "one word, one meaning"

@@ -8,7 +8,7 @@ from pages import blocks, read
 from shell import Shell
 
 
-def test_the_librarys_script_runs_compares_and_plots(shell: Shell) -> None:
+def test_library_example_runs_compares_and_plots(shell: Shell) -> None:
     (script,) = [block.text for block in blocks(read("reference/library.md")) if block.language == "python"]
     assert len(script.strip().splitlines()) <= 12
     ended = shell.sh(sys.executable, "-c", script)

@@ -86,7 +86,7 @@ def test_list_shows_the_plugins(dyno: Run) -> None:
     assert "sorting" in dyno("list", "suites").stdout
 
 
-def test_the_plugin_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
+def test_plugin_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
     for tier in Tier:
         words = ("-p", "records=300", "--samples", "1", "--tier", tier.value, "--budget", "5", "--phases", "all")
         measured = cells(dyno, "records", "-e", "sqlite-kv", *words, "--overwrite")
@@ -118,7 +118,7 @@ def test_the_plugin_suite_runs_with_its_null_engine(dyno: Run) -> None:
     assert {cell["items"] for cell in measured if cell["params"]["length"] == 500} == {50_000}
 
 
-def test_the_plugin_suite_conforms_by_its_brief_check(dyno: Run) -> None:
+def test_plugin_suite_engines_pass_conformance_checks(dyno: Run) -> None:
     for engine in ("timsort", "numpy-sort"):
         checks = json.loads(dyno("conform", engine, "--json").stdout)["checks"]
         assert [(check["suite"], check["check"], check["outcome"]) for check in checks] == [
@@ -146,7 +146,7 @@ def swept(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "r.json"
 
 
-def test_bytes_parts_and_kinds_are_in_every_output(dyno: Run, swept: Path) -> None:
+def test_show_formats_include_bandwidth_parts_and_kinds(dyno: Run, swept: Path) -> None:
     measured = json.loads(dyno("show", str(swept), "--json").stdout)["cells"]
     rows = {(cell["engine"], cell["params"]["length"]): cell for cell in measured}
     quick, slow = rows["timsort", 100], rows["numpy-sort", 100]
@@ -171,7 +171,7 @@ CROSSING = (
 )
 
 
-def test_a_sweep_is_on_the_terminal_on_the_page_and_in_charts(dyno: Run, swept: Path, tmp_path: Path) -> None:
+def test_sweep_appears_in_terminal_page_and_charts(dyno: Run, swept: Path, tmp_path: Path) -> None:
     shown = dyno("show", str(swept)).stdout
     assert "sort, bandwidth by length" in shown and CROSSING in shown
     (line,) = (line for line in shown.splitlines() if line.split()[:1] == ["timsort"] and "length" not in line)
@@ -188,14 +188,14 @@ def test_a_sweep_is_on_the_terminal_on_the_page_and_in_charts(dyno: Run, swept: 
     assert "tier None" not in page and "Tier </h3>" not in page
 
 
-def test_engines_of_the_plugin_suite_are_compared_by_bandwidth(dyno: Run, swept: Path) -> None:
+def test_plugin_suite_engines_are_compared_by_bandwidth(dyno: Run, swept: Path) -> None:
     comparisons = json.loads(dyno("compare", str(swept), "--baseline", "numpy-sort", "--json").stdout)["comparisons"]
     ratios = {one["params"]["length"]: (one["metric"], one["tier"], round(one["ratio"], 2)) for one in comparisons}
     assert ratios == {10: ("bandwidth", None, 4), 100: ("bandwidth", None, 4), 1000: ("bandwidth", None, 0.25)}
     assert "against timsort, the fastest, by bandwidth" in dyno("compare", str(swept)).stdout
 
 
-def test_the_plugin_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp_path: Path) -> None:
+def test_plugin_suite_supports_open_loop_and_duration(dyno: Run, tmp_path: Path) -> None:
     words = ("-p", "length=50", "-p", "lists=20", "--samples", "1", "--rate", "400", "--duration", "0.3")
     assert all(cell["valid"] for cell in cells(dyno, "sorting", *words, "--clients", "2"))
     _, *trials = [json.loads(line) for line in (tmp_path / "r.json").read_text().splitlines()]
@@ -251,9 +251,7 @@ def test_the_plugin_engine_conforms(
     CHECKS[check](opened, tier)
 
 
-def test_the_plugin_engine_reports_the_settings_of_its_tier(
-    plugin: Callable[[str], ModuleType], tmp_path: Path
-) -> None:
+def test_plugin_engine_reports_settings_of_its_tier(plugin: Callable[[str], ModuleType], tmp_path: Path) -> None:
     spec: EngineSpec = plugin("dyno_sqlite_kv").ENGINE
     for tier, wanted in spec.tiers.items():
         home = tmp_path / tier.value
@@ -262,7 +260,7 @@ def test_the_plugin_engine_reports_the_settings_of_its_tier(
             assert dict(engine.settings()) == {**wanted, "cache_kib": 3 * 1024}
 
 
-def test_the_plugin_suite_has_other_lists_in_each_round(plugin: Callable[[str], ModuleType]) -> None:
+def test_plugin_suite_sorts_different_lists_each_round(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
     job = Job(spec.through("sorting"), Path(), None, {}, {"length": 9, "lists": 3}, seed=1, clients=1)
@@ -282,7 +280,7 @@ def test_the_plugin_suite_has_other_lists_in_each_round(plugin: Callable[[str], 
 
 
 @pytest.mark.claim("Answers are compared by exact type; their own comparison methods are never called")
-def test_the_plugin_suite_voids_a_wrong_answer(plugin: Callable[[str], ModuleType]) -> None:
+def test_plugin_suite_rejects_wrong_answers(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
     job = Job(spec.through("sorting"), Path(), None, {}, {"length": 5, "lists": 2}, seed=1, clients=1)

@@ -30,12 +30,12 @@ def readmes() -> Iterator[Path]:
     yield from engines.glob("*/README.md")
 
 
-def test_reference_pages_are_what_the_declarations_say(shell: Shell) -> None:
+def test_reference_pages_match_declarations(shell: Shell) -> None:
     ended = shell.sh(sys.executable, TOOL, "--check")
     assert (ended.status, ended.err) == (0, ""), "run `make reference`"
 
 
-def test_a_changed_option_changes_the_reference_by_one_command(shell: Shell, tmp_path: Path) -> None:
+def test_reference_tool_detects_and_applies_changed_option(shell: Shell, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     for part in ("src", "docs", "tools", "README.md"):
         copier = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
@@ -54,14 +54,14 @@ def test_a_changed_option_changes_the_reference_by_one_command(shell: Shell, tmp
     assert shell.sh(sys.executable, copy / "tools" / "reference.py", "--check").status == 0
 
 
-def test_every_engine_and_every_suite_has_a_page() -> None:
+def test_every_engine_and_suite_has_a_reference_page() -> None:
     for kind in ("engine", "suite"):
         pages = {page.stem for page in (DOCS / "reference" / f"{kind}s").glob("*.md")} - {"index"}
         assert pages == set(registry.own(kind))
 
 
 @pytest.mark.parametrize("page", sorted(readmes()), ids=lambda page: page.parent.name + "/" + page.name)
-def test_a_familys_readme_is_short_and_its_ratios_have_a_source(page: Path) -> None:
+def test_engine_readme_is_short_and_cites_sources(page: Path) -> None:
     text = page.read_text()
     assert len(text.split()) <= MOST_WORDS
     if "## Measured settings" in text:
@@ -74,7 +74,7 @@ def test_a_familys_readme_is_short_and_its_ratios_have_a_source(page: Path) -> N
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", sorted(registry.own("engine")))
-def test_caveats_of_an_opened_engine_are_on_its_page(name: str, place: Path) -> None:
+def test_caveats_of_opened_engine_are_on_its_page(name: str, place: Path) -> None:
     engine: EngineSpec = registry.engine(name)
     if lacking := engine.lacking():
         pytest.skip(lacking)
@@ -93,7 +93,7 @@ def test_caveats_of_an_opened_engine_are_on_its_page(name: str, place: Path) -> 
     assert set_option.SET not in codes
 
 
-def test_a_claim_is_held_by_a_test_that_may_not_fail() -> None:
+def test_tests_of_claims_are_never_marked_xfail() -> None:
     claimed = 0
     for path in (ROOT / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -29,7 +29,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_pages_are_what_the_run_files_say(shell: Shell) -> None:
+def test_results_pages_match_their_run_files(shell: Shell) -> None:
     ended = check(shell, ROOT)
     assert (ended.status, ended.err) == (0, "")
     # Two columns of its table have the same heading: the published rate, and ours.
@@ -37,7 +37,7 @@ def test_the_pages_are_what_the_run_files_say(shell: Shell) -> None:
     assert "| 108131.95 |" in page and "| 106,747 |" in page
 
 
-def test_what_was_not_measured_is_found(copy: Path, shell: Shell) -> None:
+def test_check_reports_unmeasured_figure_and_page_without_run(copy: Path, shell: Shell) -> None:
     results = copy / "docs" / "results"
     page = results / "acid-batch-2013.md"
     text = page.read_text()
@@ -51,7 +51,7 @@ def test_what_was_not_measured_is_found(copy: Path, shell: Shell) -> None:
     )
 
 
-def test_a_figure_that_was_changed_by_hand_is_found(copy: Path, shell: Shell) -> None:
+def test_check_reports_hand_edited_page(copy: Path, shell: Shell) -> None:
     page = copy / "docs" / "results" / "acid-batch-2013.md"
     text = page.read_text()
     changed = text.replace("confirmed", "contradicted", 1)
@@ -61,7 +61,7 @@ def test_a_figure_that_was_changed_by_hand_is_found(copy: Path, shell: Shell) ->
     assert ended.status == 1 and "acid-batch-2013.md is not what its run file says" in ended.err
 
 
-def test_a_page_names_the_command_with_its_size() -> None:
+def test_results_page_shows_its_replicate_command_and_preset() -> None:
     page = (ROOT / "docs" / "results" / "hypertable-2009.md").read_text()
     assert "`dyno replicate hypertable-2009 --preset half-hour`" in page and "preset half-hour;" in page
     page = (ROOT / "docs" / "results" / "acid-batch-2013.md").read_text()
@@ -69,7 +69,7 @@ def test_a_page_names_the_command_with_its_size() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "results").glob("*.toml")), ids=lambda path: path.stem)
-def test_a_run_is_that_of_its_plan(path: Path) -> None:
+def test_published_run_matches_its_plan_file(path: Path) -> None:
     """Compares what the plan file says with the run, without asking what is installed here."""
     run, plan = results.load(path.with_suffix(".json")), toml(path)
     assert run.plan["suite"] == plan["suite"] and run.complete

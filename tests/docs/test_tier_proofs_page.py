@@ -38,12 +38,12 @@ def ours() -> Iterator[EngineSpec]:
     return (spec for spec in registry.engines_for(registry.suite("records")) if not spec.floor and spec.name in named)
 
 
-def test_the_table_has_every_tier_of_every_engine() -> None:
+def test_records_table_has_every_tier_of_every_engine() -> None:
     documented = [(row["engine"], row["tier"]) for row in table("tiers")]
     assert sorted(documented) == sorted((spec.name, tier.value) for spec in ours() for tier in spec.tiers), REMADE
 
 
-def test_the_table_has_the_settings_of_the_engines() -> None:
+def test_records_table_has_settings_of_every_tier() -> None:
     documented = {(row["engine"], row["tier"]): set(row["settings"].split()) for row in table("tiers")}
     for spec in ours():
         for tier, settings in spec.tiers.items():
@@ -69,7 +69,7 @@ def test_proven_tiers_have_evidence_and_none_is_broken(name: str) -> None:
             assert share in ("100 of 100", "200 of 200"), row
 
 
-def test_the_table_has_every_tier_of_every_time_series_server() -> None:
+def test_archives_table_has_every_time_series_server_tier() -> None:
     documented = [(row["engine"], row["tier"]) for row in table("archives")]
     alone = [
         registry.engine(name)
@@ -78,13 +78,13 @@ def test_the_table_has_every_tier_of_every_time_series_server() -> None:
     assert documented == [(spec.name, tier.value) for spec in alone for tier in spec.tiers], REMADE
 
 
-def test_the_table_has_every_tier_of_every_zodb_storage() -> None:
+def test_zodb_table_has_every_tier_of_every_storage() -> None:
     documented = [(row["engine"], row["tier"]) for row in table("zodb")]
     able = [spec for spec in registry.engines_for(registry.suite("objects")) if not spec.floor]
     assert sorted(documented) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
 
 
-def test_the_table_has_every_tier_of_every_array_engine() -> None:
+def test_arrays_table_has_every_tier_of_every_engine() -> None:
     documented = [(row["engine"], row["tier"]) for row in table("arrays")]
     named = registry.own("engine")
     whole = {"arrays"}, {"arrays", "series"}
@@ -93,13 +93,13 @@ def test_the_table_has_every_tier_of_every_array_engine() -> None:
     assert sorted(documented) == sorted([*wanted, ("wendelin:storage=zeo", "power")]), REMADE
 
 
-def test_the_table_has_every_tier_of_every_object_store() -> None:
+def test_objectstores_table_has_every_tier_of_every_store() -> None:
     documented = [(row["engine"], row["tier"]) for row in table("objectstores")]
     able = [spec for spec in registry.engines_for(registry.suite("objectstore")) if not spec.floor]
     assert sorted(documented) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
 
 
-def test_the_table_has_every_tier_of_every_sqlite_journal() -> None:
+def test_journals_table_has_every_tier_of_sqlite_modes() -> None:
     spec = registry.engine("sqlite")
     option = named(sections(read("reference/engines/sqlite.md"))["Options"])["journal_mode"][2]
     modes = set(option.split(", "))
@@ -113,18 +113,18 @@ def test_the_table_has_every_tier_of_every_sqlite_journal() -> None:
     assert {(row["engine"], row["tier"]) for row in table("journals")} == wanted
 
 
-def test_the_page_has_the_version_of_every_engine_that_ran() -> None:
+def test_tier_proofs_page_has_versions_of_traced_engines() -> None:
     engines = re.findall(r"^- ([\w-]+): .*\d", block("tiers"), re.MULTILINE)
     assert set(engines) == {row["engine"] for row in table("tiers") if not row["verdict"].startswith(DECLARED)}
 
 
-def test_the_keys_of_the_json_are_documented() -> None:
+def test_tier_proof_json_keys_are_documented() -> None:
     proof = TierProof("e", "power", PROVEN, "", {}, None, TraceSummary()).data()
     assert json.loads(json.dumps(proof)) == proof
     assert list(named(sections(read("reference/tier-proofs.md"))["As JSON"])) == list(proof)
 
 
-def test_calls_that_are_traced_are_documented() -> None:
+def test_traced_calls_are_documented() -> None:
     from dyno.selftest import trace
 
     documented = set(re.findall(r"`(\w+)`", sections(read("reference/tier-proofs.md"))["How it is proven"]))
@@ -132,7 +132,7 @@ def test_calls_that_are_traced_are_documented() -> None:
     assert counted <= documented
 
 
-def test_the_command_for_the_proof_exists() -> None:
+def test_selftest_has_tiers_and_markdown_options() -> None:
     assert {"--tiers", "--markdown"} <= {
         o for p in command("selftest").params if isinstance(p, click.Option) for o in p.opts
     }

@@ -121,7 +121,7 @@ FACTS = {
 }
 
 
-def test_there_are_ten_tutorials_and_each_has_its_facts() -> None:
+def test_ten_tutorials_have_facts_and_moderate_length() -> None:
     assert {page.stem for page in PAGES} == set(FACTS) == set(SHORTER) and len(PAGES) == 10
     for page in PAGES:
         assert 300 <= len(contents(page).split()) <= 750, page.stem
@@ -136,7 +136,7 @@ def shorten(text: str, replacements: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("sizes", ["shorter", pytest.param("as-written", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_tutorial_does_what_it_says(
+def test_tutorial_commands_succeed_and_print_expected_facts(
     page: Path, sizes: str, tmp_path: Path, place: Path, record_property: pytest.RecordProperty
 ) -> None:
     for name in NEEDED.get(page.stem, ()):

@@ -43,7 +43,7 @@ def test_every_action_is_pinned_by_one_hash() -> None:
 
 
 @pytest.mark.parametrize("path", [*OURS, EXAMPLE], ids=lambda path: path.stem)
-def test_workflows_may_only_read_unless_a_job_says_otherwise(path: Path) -> None:
+def test_workflow_permissions_are_minimal_and_jobs_time_limited(path: Path) -> None:
     whole = yaml.safe_load(path.read_text())
     assert whole["permissions"] == {"contents": "read"}
     for name, job in whole["jobs"].items():
@@ -51,7 +51,7 @@ def test_workflows_may_only_read_unless_a_job_says_otherwise(path: Path) -> None
         assert "uses" in job or job["timeout-minutes"] <= 120, name
 
 
-def test_tests_run_on_every_declared_python_and_both_processors() -> None:
+def test_ci_covers_every_declared_python_and_both_processors() -> None:
     matrix = workflow("ci.yml")["jobs"]["check"]["strategy"]["matrix"]
     versions = {words[-1] for each in PROJECT["project"]["classifiers"] if "." in (words := each.split(" :: "))[-1]}
     assert set(matrix["python"]) == versions and len(versions) == 5
@@ -59,7 +59,7 @@ def test_tests_run_on_every_declared_python_and_both_processors() -> None:
     assert f">={matrix['python'][0]}" == PROJECT["project"]["requires-python"]
 
 
-def test_the_gate_uses_inputs_and_outputs_that_the_action_has() -> None:
+def test_gate_workflow_uses_inputs_and_outputs_of_action() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     steps = workflow("gate.yml")["jobs"]["gate"]["steps"]
     (used,) = [step for step in steps if step.get("uses") == "./"]
@@ -99,9 +99,7 @@ def test_the_version_has_one_source(release: Any) -> None:
         ("pyproject.toml", "# [project.urls]\n", "state the repository's address"),
     ],
 )
-def test_a_tag_is_refused_until_its_release_is_ready(
-    release: Any, tmp_path: Path, file: str, text: str, remedy: str
-) -> None:
+def test_tag_of_unready_release_is_refused(release: Any, tmp_path: Path, file: str, text: str, remedy: str) -> None:
     (tmp_path / "src" / "dyno").mkdir(parents=True)
     (tmp_path / "src" / "dyno" / "__init__.py").write_text('__version__ = "1.2.3"\n')
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (2026-11-25)\n")

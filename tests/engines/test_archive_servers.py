@@ -147,7 +147,7 @@ def test_acknowledged_samples_survive_a_stop_and_a_crash(engine: str, place: Pat
             assert client.connect_ex(address) != 0, "something listens still"
 
 
-def test_the_server_listens_locally_and_writes_only_below_its_directory(running: Job) -> None:
+def test_server_listens_locally_and_writes_only_in_its_directory(running: Job) -> None:
     server: Any = running.server
     home = running.home.with_name("store-server")
     pids = list(server.pids())
@@ -171,7 +171,7 @@ def test_a_wrong_password_is_refused(running: Job) -> None:
     assert wrong not in str(refused.value)
 
 
-def test_a_users_own_server_is_left_as_it_was_found(running: Job, shell: Shell) -> None:
+def test_users_server_is_left_unchanged_by_a_run(running: Job, shell: Shell) -> None:
     engine, server = running.spec.name, running.server
     left = stores(engine, server)
     words = [word for name, value in SMALL.items() for word in ("-p", f"{name}={value}")]
@@ -190,7 +190,7 @@ def test_a_users_own_server_is_left_as_it_was_found(running: Job, shell: Shell) 
     assert stores(engine, server) == left
 
 
-def test_a_killed_trial_leaves_no_store_on_the_server(running: Job, shell: Shell) -> None:
+def test_killed_trial_leaves_no_store_on_the_server(running: Job, shell: Shell) -> None:
     engine, server = running.spec.name, running.server
     left = stores(engine, server)
     row = f"{engine}:url={url(running)}{'+replication=1' if engine == 'cassandra' else ''}"
@@ -207,7 +207,7 @@ def test_a_killed_trial_leaves_no_store_on_the_server(running: Job, shell: Shell
 
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
-def test_next_store_removes_what_killed_processes_left(running: Job, place: Path) -> None:
+def test_next_store_removes_leftovers_of_killed_processes(running: Job, place: Path) -> None:
     """Processes are killed while they open, fill and remove stores on a user's own server."""
     engine, server = running.spec.name, running.server
     before = stores(engine, server)
@@ -235,7 +235,7 @@ def test_next_store_removes_what_killed_processes_left(running: Job, place: Path
     assert held(running) == WHOLE
 
 
-def test_truncated_name_deletes_nothing_of_the_users(running: Job, place: Path) -> None:
+def test_truncated_store_name_deletes_no_user_data(running: Job, place: Path) -> None:
     """VictoriaMetrics takes an empty name for all series without a store, which are the user's."""
     (place / namespace.FILE).touch()
     if running.spec.name == "victoriametrics":

@@ -209,6 +209,6 @@ def test_a_correct_archive_passes(check: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "check"), BROKEN)
-def test_a_wrong_one_does_not(kind: type[Honest], check: str) -> None:
+def test_wrong_archive_fails_the_check(kind: type[Honest], check: str) -> None:
     with pytest.raises(Wrong):
         held(kind, check)

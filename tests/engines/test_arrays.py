@@ -50,7 +50,7 @@ def test_gaps_name_checks_and_reasons() -> None:
     assert set(BRIEF) <= set(CHECKS)
 
 
-def test_parquet_keeps_a_few_of_its_files_open(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_limits_its_open_files(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require(registry.engine("parquet").through(PORT))
     monkeypatch.setattr(parquet, "MOST_OPEN", 2)
     spec = registry.engine("parquet")

@@ -157,7 +157,7 @@ def test_a_store_that_lost_acknowledged_rows_is_caught(disk: Path) -> None:
         ("wendelin:storage=zeo", Tier.POWER, PROVEN, 2 * COMMITS),
     ],
 )
-def test_each_kind_of_commit_flushes_as_its_tier_says(
+def test_appends_and_updates_flush_as_the_tier_promises(
     engine: str, tier: Tier, verdict: str, commits: int, disk: Path
 ) -> None:
     require(registry.engine(engine.partition(":")[0]))

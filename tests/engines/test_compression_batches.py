@@ -137,15 +137,13 @@ def spec(port: type[Keys] = Keys, opener: type[Store] = Store) -> EngineSpec:
     ],
     ids=("beyond", "before", "insertion order", "at once", "forgets"),
 )
-def test_the_check_passes_a_correct_store_and_fails_a_broken_one(
-    check: str, broken: EngineSpec, tmp_path: Path
-) -> None:
+def test_check_passes_correct_and_fails_broken_store(check: str, broken: EngineSpec, tmp_path: Path) -> None:
     CHECKS[check](opened(spec(), Tier.PROCESS, tmp_path / "correct"), Tier.PROCESS)
     with pytest.raises(Wrong):
         CHECKS[check](opened(broken, Tier.PROCESS, tmp_path / "broken"), Tier.PROCESS)
 
 
-def test_every_check_has_a_broken_store_and_brief_skips_gaps(tmp_path: Path) -> None:
+def test_brief_check_names_the_failure_and_skips_gaps(tmp_path: Path) -> None:
     assert set(CHECKS) == {"lookups", "order", "atomicity", "persistence"}
     with pytest.raises(Wrong, match="conformance, atomicity: all after a failed transaction"):
         brief(CHECKS, opened(spec(WritesAtOnce), Tier.PROCESS, tmp_path / "a"), Tier.PROCESS)

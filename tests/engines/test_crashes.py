@@ -72,7 +72,7 @@ def words(row: dict[str, Any]) -> str:
 # -- power cuts ----------------------------------------------------------------------------------------------
 
 
-def test_what_keeps_its_promise_is_found_to(shell: Shell) -> None:
+def test_engines_that_lose_nothing_get_verdict_held(shell: Shell) -> None:
     able("sqlite", "lmdb")
     asked = ("sqlite,lmdb", "--tier", "power", "--kills", "3", "--states", "30")
     rows = crashed(shell, *asked, status=0)
@@ -87,7 +87,7 @@ def test_what_keeps_its_promise_is_found_to(shell: Shell) -> None:
     assert rows[0]["cut"]["seldom"] == 10
 
 
-def test_one_that_the_time_does_not_last_for_is_crashed_less_often(shell: Shell) -> None:
+def test_time_limit_reduces_the_number_of_crashes(shell: Shell) -> None:
     able("sqlite", "lmdb")
     asked = ("sqlite,lmdb", "--tier", "power", "--kills", 100_000, "--states", 100_000, "--within", "8s")
     for row in crashed(shell, *asked, status=0):
@@ -99,7 +99,7 @@ def test_one_that_the_time_does_not_last_for_is_crashed_less_often(shell: Shell)
     assert row["cut"]["count"] == 5 and row["notes"] == []
 
 
-def test_a_rollback_journal_whose_removal_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) -> None:
+def test_unflushed_journal_removal_loses_exactly_the_last_commit(shell: Shell) -> None:
     able("sqlite")
     (row,) = crashed(shell, "careless-sqlite", "--kills", "2", "--states", "60", status=1)
     assert row["verdict"] == "broken" and row["killed"]["outcomes"] == {"ok": 2}
@@ -109,7 +109,7 @@ def test_a_rollback_journal_whose_removal_is_not_flushed_loses_exactly_the_last_
     assert lost["held"] == lost["acknowledged"] - 1
 
 
-def test_a_root_that_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) -> None:
+def test_unflushed_root_page_loses_exactly_the_last_commit(shell: Shell) -> None:
     able("lmdb")
     keep = shell.home / "stores"
     own = keep / "careless-lmdb-power-cut-lost" / "letter.txt"
@@ -129,7 +129,7 @@ def test_a_root_that_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) 
 # -- killed processes ----------------------------------------------------------------------------------------
 
 
-def test_what_is_in_the_memory_of_a_killed_process_only_is_lost(shell: Shell) -> None:
+def test_commits_buffered_only_in_memory_break_tier_process(shell: Shell) -> None:
     able("rocksdb")
     (row,) = crashed(shell, "careless-rocksdb", "--kills", "6", status=1)
     assert row["verdict"] == "broken" and row["why"].startswith("killed: ")
@@ -139,26 +139,26 @@ def test_what_is_in_the_memory_of_a_killed_process_only_is_lost(shell: Shell) ->
     assert "acknowledged commits are not there" in row["faults"][0]["why"]
 
 
-def test_an_engine_that_ends_the_process_which_opens_it_is_a_crash(shell: Shell) -> None:
+def test_engine_that_kills_its_opener_counts_as_crash(shell: Shell) -> None:
     able("sqlite")
     (row,) = crashed(shell, "careless-dying", "--kills", "3", status=1)
     assert row["killed"]["outcomes"]["crash"] >= 1
     assert "signal SIGBUS" in row["faults"][0]["why"]
 
 
-def test_what_an_engine_leaves_open_is_no_fault_of_the_next_store(shell: Shell) -> None:
+def test_files_left_open_do_not_fail_later_stores(shell: Shell) -> None:
     able("sqlite")
     (row,) = crashed(shell, "careless-leaking", "--kills", "4", status=0)
     assert row["killed"]["outcomes"] == {"ok": 4}
 
 
-def test_a_server_is_killed_and_comes_back(shell: Shell) -> None:
+def test_killed_server_keeps_its_commits(shell: Shell) -> None:
     able("redis")
     (row,) = crashed(shell, "redis", "--tier", "process", "--kills", "3", status=0)
     assert row["killed"]["outcomes"] == {"ok": 3}
 
 
-def test_transactions_that_an_engine_does_not_have_are_not_asked_for(shell: Shell) -> None:
+def test_engine_without_transactions_is_tested_without_them(shell: Shell) -> None:
     """zarr, of the port `arrays`, has no transactions."""
     able("zarr")
     (row,) = crashed(shell, "zarr", "--kills", "4", status=0)
@@ -179,18 +179,18 @@ def test_transactions_that_an_engine_does_not_have_are_not_asked_for(shell: Shel
         (("sqlite", "-o", "."), "a directory"),
     ],
 )
-def test_what_can_not_be_asked_for_is_one_line(shell: Shell, arguments: Iterable[str], said: str) -> None:
+def test_invalid_arguments_are_refused_in_one_line(shell: Shell, arguments: Iterable[str], said: str) -> None:
     status, out, err = shell.dyno("crash", *arguments)
     assert (status, out) == (2, "") and is_one_line(err) and said in err
 
 
-def test_cuts_are_refused_where_no_recorder_was_built(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuts_are_refused_without_the_native_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dyno._native", ModuleType("dyno._native"))
     with pytest.raises(UsageError, match=r"the native recorder, .* --states 0 leaves the kills"):
         crash_command.main(["lmdb", "--tier", "power"], standalone_mode=False)
 
 
-def test_a_file_that_is_there_is_not_replaced_unasked_nor_ever_another_file(shell: Shell) -> None:
+def test_file_of_another_kind_is_never_overwritten(shell: Shell) -> None:
     path = shell.home / "crash.json"
     path.write_text("mine")
     for more in ((), ("--overwrite",)):
@@ -198,7 +198,7 @@ def test_a_file_that_is_there_is_not_replaced_unasked_nor_ever_another_file(shel
         assert (status, out) == (2, "") and is_one_line(err) and path.read_text() == "mine"
 
 
-def test_an_interrupted_one_leaves_its_rows_and_nothing_else(shell: Shell) -> None:
+def test_interrupted_command_leaves_only_a_valid_file(shell: Shell) -> None:
     able("sqlite", "redis")
     path = shell.home / "crash.json"
     asked = ("sqlite,redis", "--tier", "process", "--kills", "1", "--untraced", "-o", path)
@@ -211,7 +211,7 @@ def test_an_interrupted_one_leaves_its_rows_and_nothing_else(shell: Shell) -> No
     assert shell.dyno("crash", *asked, "--overwrite").status == 0
 
 
-def test_what_was_found_stands_in_the_list_and_in_what_is_run_later(shell: Shell) -> None:
+def test_results_appear_in_list_and_in_later_reports(shell: Shell) -> None:
     able("sqlite")
     assert "killed" not in shell.dyno("list", "engines").out
     crashed(shell, "sqlite", "--tier", "process", "--kills", "2", status=0)
@@ -246,7 +246,7 @@ def able_to_mount(system: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("system", device.SYSTEMS)
-def test_a_real_file_system_shows_what_the_model_allows(shell: Shell, system: str) -> None:
+def test_real_file_system_shows_losses_the_model_allows(shell: Shell, system: str) -> None:
     able("sqlite")
     able_to_mount(system)
     before = mounts()
@@ -263,7 +263,7 @@ def test_a_real_file_system_shows_what_the_model_allows(shell: Shell, system: st
 
 @pytest.mark.soak
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> None:
+def test_loop_device_is_removed_after_interrupt_or_kill(shell: Shell, how: signal.Signals) -> None:
     able("sqlite")
     able_to_mount("ext4")
     before = mounts()
@@ -300,7 +300,7 @@ def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> No
         ("mariadb", "ext4", 500, {"corrupt"}, ""),
     ],
 )
-def test_what_was_found_is_found_again(
+def test_known_faults_are_found_again(
     shell: Shell, engine: str, model: str, states: int, found: set[str], witness: str
 ) -> None:
     able(engine.partition(":")[0].removeprefix("careless-"))

@@ -149,7 +149,7 @@ def survived(store: Store, home: Path, acknowledged: int) -> int:
 
 @pytest.mark.claim("Tier process survives SIGKILL")
 @every_durable_store
-def test_a_killed_process_has_lost_nothing_that_it_acknowledged(store: Store, home: Path) -> None:
+def test_acknowledged_transactions_survive_a_process_kill(store: Store, home: Path) -> None:
     require(store.spec)
     held_by_now = 0
     for acks in KILLED_AFTER:
@@ -157,7 +157,7 @@ def test_a_killed_process_has_lost_nothing_that_it_acknowledged(store: Store, ho
         held_by_now = survived(store, home, acknowledged)
 
 
-def test_an_engine_that_acknowledges_what_it_only_buffers_is_caught(forgetful: None, tmp_path: Path) -> None:
+def test_engine_that_acknowledges_buffered_writes_is_caught(forgetful: None, tmp_path: Path) -> None:
     store = Store(registry.engine("forgetful"), Tier.PROCESS)
     acknowledged = killed(store, tmp_path, 0, 40)
     with pytest.raises(pytest.fail.Exception, match="were acknowledged, and of their records these are not right"):
@@ -165,7 +165,7 @@ def test_an_engine_that_acknowledges_what_it_only_buffers_is_caught(forgetful: N
 
 
 @pytest.mark.parametrize("lost", [slice(None), slice(1), slice(20, None)], ids=["whole", "one record", "half"])
-def test_a_store_that_lost_of_its_last_transaction_is_caught(lost: slice, tmp_path: Path) -> None:
+def test_loss_from_the_last_transaction_is_caught(lost: slice, tmp_path: Path) -> None:
     store, acknowledged = Store(registry.engine("sqlite"), Tier.PROCESS), 33
     kept = after(acknowledged)
     last = sorted(kept.keys() - after(acknowledged - 1).keys())
@@ -208,7 +208,7 @@ def traced(*tiers: Tier) -> list[Store]:
 
 @pytest.mark.claim("Tier power flushes every commit before it is acknowledged")
 @pytest.mark.parametrize("store", traced(Tier.POWER), ids=str)
-def test_at_tier_power_every_commit_is_flushed(store: Store, disk: Path) -> None:
+def test_tier_power_flushes_every_commit(store: Store, disk: Path) -> None:
     found = proof(asked(store), Tier.POWER, disk)
     assert (found.verdict, found.why) == (PROVEN, "")
     assert found.seen is not None and found.seen.flushed == COMMITS
@@ -217,7 +217,7 @@ def test_at_tier_power_every_commit_is_flushed(store: Store, disk: Path) -> None
 
 @pytest.mark.claim("Tier process hands every commit to the kernel and flushes none")
 @pytest.mark.parametrize("store", traced(Tier.PROCESS), ids=str)
-def test_at_tier_process_every_commit_is_written_and_not_flushed(store: Store, disk: Path) -> None:
+def test_tier_process_writes_every_commit_without_flushing(store: Store, disk: Path) -> None:
     found = proof(asked(store), Tier.PROCESS, disk)
     # No warning that the tier costs more than it promises.
     assert (found.verdict, found.why) == (PROVEN, "")
@@ -225,13 +225,13 @@ def test_at_tier_process_every_commit_is_written_and_not_flushed(store: Store, d
     assert sum(found.seen.flushes.values()) < COMMITS / 2
 
 
-def test_at_tier_volatile_nothing_is_promised_and_counts_are_shown(disk: Path) -> None:
+def test_tier_volatile_promises_nothing_but_shows_counts(disk: Path) -> None:
     found = proof("sqlite", Tier.VOLATILE, disk)
     assert (found.verdict, found.why) == (NOTHING, "")
     assert found.seen is not None and not found.seen.flushes and found.seen.written == COMMITS
 
 
-def test_the_settings_that_are_shown_are_those_that_the_engine_had(disk: Path) -> None:
+def test_proof_shows_the_settings_of_the_engine(disk: Path) -> None:
     found = proof("sqlite:journal_mode=persist", Tier.POWER, disk)
     assert found.settings == {"journal_mode": "persist", "synchronous": "extra"}
     assert found.version is not None and found.version.startswith("SQLite 3.")
@@ -260,7 +260,7 @@ MAPPED = "no trace shows what it writes through its mapping of log"
         ("mapped-flushed", (PROVEN, COSTLY), (PROVEN, "")),
     ],
 )
-def test_an_engine_that_does_not_do_what_its_tier_promises_is_caught(
+def test_engine_that_breaks_its_tier_is_caught(
     forgetful: None, disk: Path, how: str, process: tuple[str, str], power: tuple[str, str]
 ) -> None:
     found = proof(f"forgetful:how={how}", Tier.POWER, disk)
@@ -279,12 +279,12 @@ def test_an_engine_that_does_not_do_what_its_tier_promises_is_caught(
         (TraceSummary((Commit(True, True),) * COMMITS, unseen=("io_uring",)), PROVEN, PROVEN),
     ],
 )
-def test_what_a_trace_can_not_show_is_declared(seen: TraceSummary, process: str, power: str) -> None:
+def test_tier_unproven_by_an_incomplete_trace_is_declared(seen: TraceSummary, process: str, power: str) -> None:
     assert judged(Tier.PROCESS, seen)[0] == process
     assert judged(Tier.POWER, seen)[0] == power
 
 
-def test_the_history_writes_in_every_way_and_deletes_only_what_is_there() -> None:
+def test_history_inserts_replaces_and_deletes_only_existing_records() -> None:
     assert {kind for kind, _ in islice(committer.history(), 10)} == {"insert", "replace", "delete"}
     # Raises a KeyError if the history deletes a missing record.
     assert len(after(500)) > len(after(100)) > 100

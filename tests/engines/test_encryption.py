@@ -114,7 +114,7 @@ def mariadbs(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, st
             server.close()
 
 
-def test_sysbench_which_can_not_check_a_certificate_is_refused(
+def test_sysbench_is_refused_with_ssl_ca(
     mariadbs: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path
 ) -> None:
     asked = job(tmp_path / "store", "mariadb", f"{mariadbs[0]}mysql?ssl_ca={authorities[0].authority}")
@@ -123,7 +123,7 @@ def test_sysbench_which_can_not_check_a_certificate_is_refused(
 
 
 @pytest.mark.parametrize("client", [each for each in mysqlclient.CLIENTS if each != NATIVE_CLIENT])
-def test_mariadb_is_reached_by_tls_where_the_address_names_an_authority(
+def test_mariadb_with_ssl_ca_requires_verified_tls(
     mariadbs: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path, client: str
 ) -> None:
     ours, other = authorities
@@ -142,7 +142,7 @@ def test_mariadb_is_reached_by_tls_where_the_address_names_an_authority(
 
 
 @pytest.mark.parametrize("client", [each for each in mysqlclient.CLIENTS if each != NATIVE_CLIENT])
-def test_every_client_of_mariadb_encrypts_alike_where_the_address_does_not_say(
+def test_mariadb_clients_use_tls_by_default_if_offered(
     mariadbs: tuple[str, str], tmp_path: Path, client: str
 ) -> None:
     secure, plain = mariadbs
@@ -189,7 +189,7 @@ def postgresqls(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str,
 
 
 @pytest.mark.parametrize("client", ["psycopg", "pq"])
-def test_postgresql_is_reached_by_tls_where_the_address_asks_for_it(
+def test_postgresql_connects_by_tls_as_sslmode_requires(
     postgresqls: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path, client: str
 ) -> None:
     ours, other = authorities
@@ -210,7 +210,7 @@ def test_postgresql_is_reached_by_tls_where_the_address_asks_for_it(
     assert "does not support SSL" in refusal(tmp_path / "plain", "postgresql", f"{plain}?sslmode=require")
 
 
-def test_an_authority_that_libpq_would_ignore_is_refused(
+def test_sslrootcert_without_verifying_sslmode_is_refused(
     postgresqls: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path
 ) -> None:
     secure, _ = postgresqls
@@ -218,9 +218,7 @@ def test_an_authority_that_libpq_would_ignore_is_refused(
     assert "add sslmode=verify-full" in refusal(tmp_path / "store", "postgresql", url)
 
 
-def test_a_secret_that_only_arguments_could_pass_to_the_tools_is_refused(
-    postgresqls: tuple[str, str], tmp_path: Path
-) -> None:
+def test_secret_that_would_appear_in_argv_is_refused(postgresqls: tuple[str, str], tmp_path: Path) -> None:
     asked = job(tmp_path / "store", "postgresql", f"{postgresqls[1]}?sslpassword=hush")
     with closing(asked.open(asked.home)) as engine, pytest.raises(Refused, match="sslpassword in url") as refused:
         asked.spec.ports["transactions"].open(engine)
@@ -228,11 +226,11 @@ def test_a_secret_that_only_arguments_could_pass_to_the_tools_is_refused(
     asked.remove(asked.home)
 
 
-def test_an_argument_that_libpq_does_not_know_is_one_line(postgresqls: tuple[str, str], tmp_path: Path) -> None:
+def test_unknown_libpq_argument_is_refused_in_one_line(postgresqls: tuple[str, str], tmp_path: Path) -> None:
     assert "sslmod" in refusal(tmp_path / "store", "postgresql", f"{postgresqls[1]}?sslmod=require")
 
 
-def test_questdb_by_https_reads_by_no_connection_without_tls(postgresqls: tuple[str, str]) -> None:
+def test_questdb_with_https_refuses_reads_without_tls(postgresqls: tuple[str, str]) -> None:
     """A PostgreSQL server without TLS stands in for QuestDB, which is read by the same protocol."""
     port = postgresqls[1].rpartition(":")[2].partition("/")[0]
     with closing(connect("questdb", f"http://u:secret@127.0.0.1:1/?pg={port}")):
@@ -241,7 +239,7 @@ def test_questdb_by_https_reads_by_no_connection_without_tls(postgresqls: tuple[
         connect("questdb", f"https://u:secret@127.0.0.1:1/?pg={port}")
 
 
-def test_a_run_file_and_its_tables_say_whether_it_was_encrypted(postgresqls: tuple[str, str], shell: Shell) -> None:
+def test_run_file_and_tables_show_encryption(postgresqls: tuple[str, str], shell: Shell) -> None:
     """One row with TLS and one without."""
     engines = ",".join(f"postgresql:url={postgresqls[0]}?sslmode={mode}" for mode in ("require", "disable"))
     asked = small(samples=1, phases="rand-key", tier="volatile")
@@ -281,7 +279,7 @@ def redis_port(authorities: tuple[Authority, Authority], place: Path) -> Iterato
 
 @pytest.mark.parametrize("engine", ["redis", "valkey"])
 @pytest.mark.parametrize("client", resp.CLIENTS)
-def test_redis_is_reached_by_tls_where_the_address_asks_for_it(
+def test_redis_with_rediss_scheme_requires_verified_tls(
     redis_port: int, authorities: tuple[Authority, Authority], tmp_path: Path, client: str, engine: str
 ) -> None:
     ours, other = authorities
@@ -306,7 +304,7 @@ def test_redis_is_reached_by_tls_where_the_address_asks_for_it(
     ("engine", "scheme"),
     [("clickhouse", "clickhouse"), ("questdb", "http"), ("oracle", "oracle"), ("mongodb", "mongodb")],
 )
-def test_an_argument_of_an_address_that_nobody_knows_is_refused(engine: str, scheme: str) -> None:
+def test_unknown_address_argument_is_refused(engine: str, scheme: str) -> None:
     """The unknown argument might ask for TLS."""
     with pytest.raises(Refused, match=r"(?i)unknown (argument|option).*secure") as refused:
         connect(engine, f"{scheme}://u:s3cret@127.0.0.1:9/x?secure=yes")

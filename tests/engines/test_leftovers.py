@@ -150,7 +150,7 @@ def churn(asked: Job) -> Callable[[], None]:
 
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
-def test_killed_trials_leave_only_what_the_next_removes(own: tuple[str, Any], place: Path) -> None:
+def test_next_store_removes_leftovers_of_killed_trials(own: tuple[str, Any], place: Path) -> None:
     engine, users = own
     for name in USERS:
         users.add(name)

@@ -34,7 +34,7 @@ def test_an_engine_passes_the_check(spec: EngineSpec, check: str, tmp_path: Path
 
 @pytest.mark.parametrize("pattern", [*BLOCKS, TRIAD, CHASE])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_an_engine_has_its_own_patterns_and_no_others(spec: EngineSpec, pattern: str, tmp_path: Path) -> None:
+def test_engine_runs_its_patterns_and_no_others(spec: EngineSpec, pattern: str, tmp_path: Path) -> None:
     require(spec)
     with unstored(spec, PORT, tmp_path)("") as port:
         if pattern not in PATTERNS[spec.name]:
@@ -77,7 +77,7 @@ def test_an_inconsistent_report_fails(how: str) -> None:
 # -- cache sizes from the kernel ----------------------------------------------------------------------------------
 
 
-def test_caches_are_those_for_data_by_size(tmp_path: Path) -> None:
+def test_caches_list_data_caches_by_size(tmp_path: Path) -> None:
     reports = [
         ("3", "Unified", "32768K", "0-3,8-11"),
         ("1", "Data", "48K", "0"),

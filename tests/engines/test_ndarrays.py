@@ -22,7 +22,7 @@ SPECS = specs(PORT)
 OPTIONS: Options = {"tiledb": [{"memory_mib": "8"}]}
 
 
-def test_the_engines_are_those_of_arrays_in_chunks() -> None:
+def test_ndarrays_port_has_the_expected_engines() -> None:
     assert [spec.name for spec in SPECS] == ["hdf5", "numpy_memmap", "tiledb", "zarr"]
 
 
@@ -99,7 +99,7 @@ class IsOfDoubles(Honest):
 
 @pytest.mark.parametrize("kind", [Honest, KeepsTheFirst, ReadsAWholeAxis, FlipsBlocks, IsOfDoubles])
 @pytest.mark.parametrize("check", CHECKS)
-def test_a_wrong_array_fails_each_check(check: str, kind: type[Honest]) -> None:
+def test_each_check_passes_correct_and_fails_wrong_array(check: str, kind: type[Honest]) -> None:
     arrays: dict[str, Honest] = {}
 
     @contextmanager
@@ -124,7 +124,7 @@ def test_blocks_of_chunks_cover_the_array_once(chunks: tuple[int, ...]) -> None:
     assert (times == 1).all()
 
 
-def test_every_value_is_unlike_the_others_on_its_lines() -> None:
+def test_values_are_distinct_along_every_axis() -> None:
     shape = (30, 20, 10)
     values = Expected(1, shape).block(tuple(slice(0, length) for length in shape)).values
     assert values.dtype == np.float32 and values.min() >= 1 and values.max() < 2

@@ -328,7 +328,7 @@ def test_a_correct_database_passes(check: str) -> None:
         (CutsBlobs, "blobs"),
     ],
 )
-def test_a_wrong_one_does_not(kind: type[Honest], check: str) -> None:
+def test_wrong_database_fails_the_check(kind: type[Honest], check: str) -> None:
     with pytest.raises(Wrong):
         held(kind, check)
 

@@ -213,7 +213,7 @@ def test_a_wrong_store_fails(kind: type[Honest], check: str) -> None:
         run_check(kind, check)
 
 
-def test_clients_that_see_a_commit_during_many_reads_are_not_isolated() -> None:
+def test_isolation_check_passes_isolated_and_fails_other_stores() -> None:
     kv: dict[bytes, bytes] = {}
     TWO_CLIENT_CHECKS["isolation"](Isolated(kv), Isolated(kv))
     for wrong in (Honest, KeepsItsSnapshot):

@@ -153,7 +153,7 @@ def arguments(shell: Shell, ended: Event, seen: set[str]) -> None:
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
 @pytest.mark.claim("A secret in an address is in no run file, report or error")
-def test_both_tools_run_in_the_named_database_and_leave_nothing(own: Own, shell: Shell) -> None:
+def test_tools_run_in_named_database_and_leave_nothing(own: Own, shell: Shell) -> None:
     postgresql = own.engine == "postgresql"
     if postgresql:
         own.execute("CREATE TABLE public.pgbench_accounts (aid int)")
@@ -195,9 +195,7 @@ def test_both_tools_run_in_the_named_database_and_leave_nothing(own: Own, shell:
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
 @pytest.mark.parametrize("to", ["worker", "run", "tool"])
-def test_what_the_tools_created_is_removed_if_the_run_is_killed_or_interrupted(
-    own: Own, shell: Shell, to: str
-) -> None:
+def test_tool_tables_are_removed_after_kill_or_interrupt(own: Own, shell: Shell, to: str) -> None:
     words = command(shell, own, "write-only", "--budget", 60)
     with shell.started(*words) as run:
         assert wait_for(lambda: own.left() and running(shell, "--time=60")), run
@@ -212,7 +210,7 @@ def test_what_the_tools_created_is_removed_if_the_run_is_killed_or_interrupted(
 
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
-def test_what_a_killed_run_left_is_removed_by_the_next(own: Own, shell: Shell) -> None:
+def test_next_run_removes_leftovers_of_a_killed_run(own: Own, shell: Shell) -> None:
     with shell.started(*command(shell, own, "write-only", "--budget", 60)) as run:
         assert wait_for(lambda: own.left() and running(shell, "--time=60"))
         os.kill(run.pid, signal.SIGKILL)
@@ -254,7 +252,7 @@ def running(shell: Shell, word: str) -> list[int]:
     return found
 
 
-def test_a_table_of_the_user_that_sysbench_would_need_is_refused_and_stays(mariadb: Own, shell: Shell) -> None:
+def test_users_table_named_like_sysbenchs_is_refused_and_kept(mariadb: Own, shell: Shell) -> None:
     mariadb.execute("CREATE TABLE sbtest3 (number int)")
     mariadb.execute("INSERT INTO sbtest3 VALUES (7)")
     ended = shell.dyno(*command(shell, mariadb, "write-only"))
@@ -277,7 +275,7 @@ def test_an_address_without_a_database_measures_nothing(own: Own, shell: Shell) 
     assert own.left() == []
 
 
-def test_failed_tool_is_tried_again_with_its_cause() -> None:
+def test_failed_tool_raises_unavailable_with_its_cause() -> None:
     line = "pgbench: error: client {} script 0 aborted in command 7 query 0: FATAL:  terminating connection due to"
     cause = [f"{line.format(client)} administrator command" for client in range(2)]
     printed = "\n".join(["scaling factor: 1", *cause, *cause])
@@ -313,13 +311,13 @@ def test_sysbench_reads_the_users_password_from_its_file(mariadb: Own, password:
 
 
 @pytest.mark.parametrize("password", ['it\'s "both"', "two\nlines", "x" * 256, "#'\"", "'a\""])
-def test_a_password_that_sysbench_can_not_read_is_refused(password: str) -> None:
+def test_password_unreadable_for_sysbench_is_refused(password: str) -> None:
     with pytest.raises(Refused, match="mysql-password") as refused:
         sysbench.config_line("mysql-password", password)
     assert password not in str(refused.value)
 
 
-def test_a_sampled_log_of_pgbench_has_as_many_latencies_as_transactions(
+def test_sampled_pgbench_log_yields_a_latency_per_transaction(
     postgresql: Own, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sysbench, "LOGGED_SECONDS", 1)
@@ -332,7 +330,7 @@ def test_a_sampled_log_of_pgbench_has_as_many_latencies_as_transactions(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_own_sql_reads_the_tables_of_a_clickhouse_server(clickhouse: Own, shell: Shell) -> None:
+def test_own_sql_reads_tables_of_a_clickhouse_server(clickhouse: Own, shell: Shell) -> None:
     clickhouse.execute("CREATE TABLE goods (id Int32, price Int32) ENGINE = MergeTree ORDER BY id")
     clickhouse.execute("INSERT INTO goods SELECT number, number * 10 FROM numbers(4)")
     shell.given = {"OWN": clickhouse.url}
@@ -380,7 +378,7 @@ def test_own_tables_are_read_in_read_only_transactions(own: Own, load: str, shel
         own.execute("DROP TABLE goods")
 
 
-def test_own_sql_reads_the_tables_that_are_there_and_writes_only_where_it_may(own: Own, shell: Shell) -> None:
+def test_own_sql_reads_tables_and_writes_only_with_change(own: Own, shell: Shell) -> None:
     own.execute("CREATE TABLE goods (id int PRIMARY KEY, price int)")
     own.execute("INSERT INTO goods VALUES (1, 10), (2, 20), (3, 30)")
     shell.given = {"OWN": own.url}

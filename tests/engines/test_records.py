@@ -63,7 +63,7 @@ def test_a_store_passes_the_check_of_records(store: Store, check: str, tmp_path:
 
 
 @pytest.mark.parametrize("spec", engines(), ids=lambda spec: spec.name)
-def test_store_and_dict_agree_after_a_long_random_history(spec: EngineSpec) -> None:
+def test_store_equals_dict_after_a_long_random_history(spec: EngineSpec) -> None:
     require(spec)
     tier = next((tier for tier in (Tier.PROCESS, Tier.VOLATILE) if tier in spec.tiers), Tier.POWER)
     if any(gap.check == "model" for gap in spec.gaps):
@@ -250,7 +250,7 @@ BROKEN = {
 
 @pytest.mark.claim("The conformance suite finds broken engines")
 @pytest.mark.parametrize("check", CHECKS)
-def test_the_check_passes_a_correct_store_and_fails_a_broken_one(check: str, tmp_path: Path) -> None:
+def test_check_passes_correct_and_fails_broken_store(check: str, tmp_path: Path) -> None:
     hold(table(), check, tmp_path / "correct")
     with pytest.raises(Wrong):
         hold(BROKEN[check], check, tmp_path / "broken")
@@ -277,7 +277,7 @@ def test_a_declared_gap_that_works_fails(tmp_path: Path) -> None:
         hold(table(gaps=(gap,)), "order", tmp_path / "works")
 
 
-def test_the_brief_check_names_the_failure_and_skips_gaps(tmp_path: Path) -> None:
+def test_brief_check_names_the_failure_and_skips_gaps(tmp_path: Path) -> None:
     store = table(ReplacesBlindly)
     with pytest.raises(Wrong, match="conformance, overwrite: "):
         brief(BRIEF, store.opened(tmp_path / "a"), Tier.PROCESS)
@@ -286,7 +286,7 @@ def test_the_brief_check_names_the_failure_and_skips_gaps(tmp_path: Path) -> Non
     brief(BRIEF, table(DeletesWhatIsNotThere).opened(tmp_path / "c"), Tier.PROCESS, gaps={"delete"})
 
 
-def test_a_missing_engine_is_skipped_and_fails_under_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_engine_skips_locally_and_fails_under_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = replace(table().spec, modules=("no_such_module_of_dyno",))
     monkeypatch.setenv("CI", "false")
     with pytest.raises(pytest.skip.Exception):

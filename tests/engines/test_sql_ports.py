@@ -65,7 +65,7 @@ def clients(request: pytest.FixtureRequest, place: Path, stack: ExitStack) -> An
 
 
 @pytest.mark.parametrize("check", TWO_CLIENT_CHECKS)
-def test_two_clients(clients: Any, check: str) -> None:
+def test_two_client_checks_pass(clients: Any, check: str) -> None:
     with closing(clients()) as one, closing(clients()) as other:
         TWO_CLIENT_CHECKS[check](one, other)
 
@@ -73,7 +73,9 @@ def test_two_clients(clients: Any, check: str) -> None:
 STRICTEST = {"postgresql": "serializable", "mariadb": "serializable"}
 
 
-def test_a_transaction_that_others_abort(clients: Any, stack: ExitStack, request: pytest.FixtureRequest) -> None:
+def test_conflicting_transaction_is_aborted_and_rolled_back(
+    clients: Any, stack: ExitStack, request: pytest.FixtureRequest
+) -> None:
     """Two transactions read two rows, and then each changes one: DuckDB's the same one, others the one that the other
     has read."""
     store: Store = request.node.callspec.params["clients"]
@@ -107,7 +109,7 @@ def test_a_transaction_that_others_abort(clients: Any, stack: ExitStack, request
     assert checking.statement(read)([]) == [(19,)]
 
 
-def test_an_isolation_is_the_engines_own(clients: Any) -> None:
+def test_unknown_isolation_is_refused(clients: Any) -> None:
     with pytest.raises(Refused, match=r"isolation chaos is not offered; there is: [a-z]"):
         clients(Session("chaos"))
 
@@ -234,7 +236,7 @@ def test_a_broken_port_fails(how: str, tmp_path: Path) -> None:
         ("a # 1; b", ["a # 1", "b"]),
     ],
 )
-def test_a_script_is_split_at_semicolons_outside_of_quotes_and_comments(script: str, right: list[str]) -> None:
+def test_script_splitting_ignores_quoted_and_commented_semicolons(script: str, right: list[str]) -> None:
     assert list(statements(script)) == right
 
 
@@ -251,14 +253,14 @@ def test_a_script_is_split_at_semicolons_outside_of_quotes_and_comments(script: 
         ("a /* b; /* c; */ d; e", ["a /* b; /* c; */ d", "e"]),
     ],
 )
-def test_backslashes_and_comments_of_mysql(script: str, right: list[str]) -> None:
+def test_script_splitting_honors_mysql_escapes_and_comments(script: str, right: list[str]) -> None:
     assert list(statements(script, escaping=True)) == right
 
 
 # -- rows as text ----------------------------------------------------------------------------------------------------
 
 
-def test_rows_are_text_with_tabs() -> None:
+def test_rows_are_written_as_tab_separated_text() -> None:
     columns: dict[str, list[Any]] = {
         "a": [1, None, True],
         "b": ["a\tb\\\r\n", "", "ü"],

@@ -74,7 +74,7 @@ def test_an_engine_passes_the_check(spec: EngineSpec, tier: Tier, check: str, tm
 
 @pytest.mark.parametrize("given", GIVEN, ids=str)
 @pytest.mark.parametrize("check", CHECKS)
-def test_ours_passes_the_check_with_each_option(given: Mapping[str, Any], check: str, tmp_path: Path) -> None:
+def test_synthetic_passes_the_check_with_each_option(given: Mapping[str, Any], check: str, tmp_path: Path) -> None:
     hold(opened(synthetic.ENGINE, tmp_path, **given), synthetic.ENGINE, check)
 
 
@@ -108,7 +108,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-def test_a_stall_comes_once_after_a_number_of_operations(
+def test_stall_occurs_once_after_the_given_operations(
     slept: list[float], worked: list[float], tmp_path: Path
 ) -> None:
     with opened(synthetic.ENGINE, tmp_path, stall_ms=250, stall_after=3)() as port:

@@ -78,7 +78,7 @@ def test_a_report_with_the_right_statements_passes(test: str) -> None:
 @pytest.mark.parametrize("test", STATEMENTS)
 @pytest.mark.parametrize("name", ["reads", "writes", "others"])
 @pytest.mark.parametrize("off", [-1, 1])
-def test_a_report_with_a_wrong_number_of_statements_fails(test: str, name: str, off: int) -> None:
+def test_report_with_wrong_statement_count_fails(test: str, name: str, off: int) -> None:
     reported = report(test)
     with pytest.raises(Wrong, match=r"made up reports -?\d+ "):
         check_statements(test, replace(reported, facts={**reported.facts, name: reported.facts[name] + off}), 1)
@@ -90,7 +90,7 @@ def test_a_report_without_a_number_fails() -> None:
 
 
 @pytest.mark.parametrize(("items", "errors", "right"), [(10, 0, True), (8, 2, True), (8, 0, False), (8, 3, False)])
-def test_an_aborted_transaction_passes_and_a_lost_one_fails(items: int, errors: int, right: bool) -> None:
+def test_aborted_transaction_passes_and_lost_one_fails(items: int, errors: int, right: bool) -> None:
     aborted = report("oltp_write_only", operations=items + errors, items=items, errors=errors)
     if right:
         check_completed(aborted)

@@ -176,14 +176,14 @@ FEW = [(quick_file, 160), (plan, 200), (command, 200), (several, 40), (crashed, 
 
 
 @pytest.mark.parametrize(("make", "count"), FEW, ids=named)
-def test_some_damaged_inputs_of_each_kind(make: Callable[[int], Case], count: int) -> None:
+def test_damaged_inputs_are_read_or_refused(make: Callable[[int], Case], count: int) -> None:
     check_cases(make, range(count), processes=1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
 @pytest.mark.parametrize("make", [file, plan, command, several, crashed, prices], ids=named)
-def test_many_damaged_inputs_of_each_kind(make: Callable[[int], Case]) -> None:
+def test_many_damaged_inputs_are_read_or_refused(make: Callable[[int], Case]) -> None:
     check_cases(make, range(1_000_000, 1_000_000 + SOAK), processes=2)
 
 

@@ -87,12 +87,12 @@ def damaged(random: Random) -> str:
     return text
 
 
-def test_some_damaged_definitions(tmp_path: Path) -> None:
+def test_damaged_definitions_are_read_or_refused(tmp_path: Path) -> None:
     check_seeds(range(5_000), tmp_path)
 
 
 @pytest.mark.soak
-def test_many_damaged_definitions(tmp_path: Path) -> None:
+def test_many_damaged_definitions_are_read_or_refused(tmp_path: Path) -> None:
     check_seeds(range(1_000_000, 1_100_000), tmp_path)
 
 

@@ -75,14 +75,14 @@ def check(damage: Callable[[Random], bytes], seed: int, file: Path) -> str | Non
 
 
 @pytest.mark.parametrize(("damage", "count"), [(damage_values, 60), (damage_byte, 60)])
-def test_some_damaged_run_files(damage: Callable[[Random], bytes], count: int, tmp_path: Path) -> None:
+def test_damaged_run_files_are_read_or_refused(damage: Callable[[Random], bytes], count: int, tmp_path: Path) -> None:
     check_seeds(damage, range(count), tmp_path / "r.json")
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("damage", [damage_values, damage_byte])
-def test_many_damaged_run_files(damage: Callable[[Random], bytes], tmp_path: Path) -> None:
+def test_many_damaged_run_files_are_read_or_refused(damage: Callable[[Random], bytes], tmp_path: Path) -> None:
     check_seeds(damage, range(100_000, 120_000), tmp_path / "r.json")
 
 

@@ -131,13 +131,13 @@ def check_all(seeds: range) -> None:
     assert 0.05 < accepted / len(seeds) < 0.9, "both outcomes are common"
 
 
-def test_some_damaged_scripts() -> None:
+def test_damaged_scripts_are_read_or_refused() -> None:
     check_all(range(4_000))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_many_damaged_scripts() -> None:
+def test_many_damaged_scripts_are_read_or_refused() -> None:
     check_all(range(1_000_000, 1_200_000))
 
 

@@ -115,13 +115,13 @@ USES = (use_declaration, use_parameter, use_file)
 
 
 @pytest.mark.parametrize("use", USES)
-def test_some_damaged_tables(use: Callable[[Random, Path], None], tmp_path: Path) -> None:
+def test_damaged_tables_are_read_or_refused(use: Callable[[Random, Path], None], tmp_path: Path) -> None:
     check_seeds(use, range(1_000), tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("use", USES)
-def test_many_damaged_tables(use: Callable[[Random, Path], None], tmp_path: Path) -> None:
+def test_many_damaged_tables_are_read_or_refused(use: Callable[[Random, Path], None], tmp_path: Path) -> None:
     check_seeds(use, range(1_000_000, 1_050_000), tmp_path)
 
 

@@ -105,20 +105,20 @@ def floors(run: Run) -> int:
     return sum(run.cells[attempt.cell].floor for attempt in run.attempts)
 
 
-def test_it_stops_after_the_least_number_of_blocks_where_that_is_narrow(house: House) -> None:
+def test_until_stops_after_minimum_blocks_if_narrow(house: House) -> None:
     run, watching = house.run(until="5%")
     assert blocks(run) == list(range(6))
     assert (run.ending, run.blocks, run.complete, watching.added) == ("narrow", 6, True, [])
 
 
 @pytest.mark.parametrize("samples", [3, 9])
-def test_the_least_number_of_blocks_is_that_which_was_asked_for(house: House, samples: int) -> None:
+def test_minimum_blocks_equal_requested_samples(house: House, samples: int) -> None:
     run, _ = house.run(until="5%", samples=samples)
     assert (len(blocks(run)), run.blocks, run.complete) == (samples, samples, True)
 
 
 @pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
-def test_it_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
+def test_until_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
     house.rate = alternating
     run, watching = house.run(until="5%")
     assert (run.ending, run.complete) == ("narrow", True)
@@ -131,7 +131,7 @@ def test_it_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
     assert len(blocks(run)) == run.blocks > 7
 
 
-def test_a_narrower_wish_takes_more_blocks(house: House) -> None:
+def test_narrower_target_takes_more_blocks(house: House) -> None:
     house.rate = alternating
     wide, _ = house.run(until="12%")
     house.file.unlink()
@@ -145,7 +145,7 @@ def never(block: int) -> float:
 
 
 @pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
-def test_it_stops_when_another_block_would_take_longer_than_there_is_time(house: House) -> None:
+def test_within_stops_before_a_block_exceeds_time_limit(house: House) -> None:
     house.rate = never
     # A block is two trials of one second.
     run, _ = house.run(until="1%", within=21)
@@ -153,7 +153,7 @@ def test_it_stops_when_another_block_would_take_longer_than_there_is_time(house:
     assert house.now == 20
 
 
-def test_the_longest_block_is_what_the_next_may_take(house: House) -> None:
+def test_longest_block_predicts_duration_of_next(house: House) -> None:
     house.rate = never
     house.seconds = lambda block: 5.0 if block == 1 else 1.0
     run, _ = house.run(until="1%", within=25)
@@ -161,25 +161,25 @@ def test_the_longest_block_is_what_the_next_may_take(house: House) -> None:
     assert (run.ending, len(blocks(run)), house.now) == ("time", 4, 16)
 
 
-def test_time_may_be_up_before_the_least_number_of_blocks(house: House) -> None:
+def test_time_limit_may_end_run_before_minimum_blocks(house: House) -> None:
     run, _ = house.run(until="5%", within=5)
     assert (run.ending, len(blocks(run)), run.blocks, run.complete) == ("time", 2, 2, True)
 
 
-def test_one_block_is_always_done(house: House) -> None:
+def test_first_block_runs_despite_time_limit(house: House) -> None:
     house.seconds = lambda block: 100.0
     run, _ = house.run(until="5%", within=1)
     assert (run.ending, len(blocks(run))) == ("time", 1)
 
 
-def test_a_run_that_ended_narrow_is_not_gone_on_with(house: House) -> None:
+def test_resume_leaves_run_that_ended_narrow_unchanged(house: House) -> None:
     house.run(until="5%")
     before = house.file.read_bytes()
     run, watching = house.run(resume=True, until="5%")
     assert (house.file.read_bytes(), watching.trials, run.ending) == (before, [], "narrow")
 
 
-def test_a_run_whose_time_was_up_goes_on_with_as_much_time_again(house: House) -> None:
+def test_resume_after_time_limit_grants_full_time_again(house: House) -> None:
     house.rate = never
     first, _ = house.run(until="1%", within=21)
     before = house.file.read_bytes()
@@ -190,7 +190,7 @@ def test_a_run_whose_time_was_up_goes_on_with_as_much_time_again(house: House) -
     assert len(blocks(again)) == again.blocks == 20
 
 
-def test_it_ends_narrow_after_its_time_was_up(house: House) -> None:
+def test_resume_after_time_limit_can_end_narrow(house: House) -> None:
     house.rate, house.floor_rate = alternating, never
     house.seconds = lambda block: 3.0 if block < 6 else 0.5
     first, _ = house.run(until="5%", within=40)
@@ -202,7 +202,7 @@ def test_it_ends_narrow_after_its_time_was_up(house: House) -> None:
 
 
 @pytest.mark.parametrize("block", [2, 7])
-def test_an_interrupted_run_is_not_complete_and_goes_on(house: House, block: int) -> None:
+def test_interrupted_until_run_is_incomplete_and_resumes(house: House, block: int) -> None:
     house.rate = alternating
     broken = house.interrupted(block, until="5%")
     assert (broken.ending, broken.complete) == (None, False)
@@ -216,7 +216,7 @@ def test_an_interrupted_run_is_not_complete_and_goes_on(house: House, block: int
     assert whole.blocks == run.blocks
 
 
-def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_it_is(house: House) -> None:
+def test_resume_finishes_interrupted_block_before_checking_intervals(house: House) -> None:
     """The interval is already narrow after half of the last block."""
     house.rate, house.floor_rate = alternating, never
     whole, _ = house.run(until="5%")
@@ -232,7 +232,7 @@ def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_i
     assert len(blocks(run)) == whole.blocks
 
 
-def test_without_until_nothing_is_added_and_no_ending_is_written(house: House) -> None:
+def test_run_without_until_adds_no_block_or_ending(house: House) -> None:
     house.rate = never
     run, watching = house.run(samples=4)
     assert (len(blocks(run)), run.ending, run.blocks, run.complete) == (4, None, 4, True)
@@ -240,7 +240,7 @@ def test_without_until_nothing_is_added_and_no_ending_is_written(house: House) -
 
 
 @pytest.mark.parametrize("wish", [{"samples": 3}, {"until": "5%", "samples": 3}], ids=["samples", "until"])
-def test_a_run_may_be_done_some_blocks_at_a_time(house: House, wish: dict[str, Any]) -> None:
+def test_run_with_block_limit_advances_one_per_call(house: House, wish: dict[str, Any]) -> None:
     for number in (1, 2, 3):
         run, watching = house.run(resume=True, most=1, **wish)
         assert (len(blocks(run)), set(watching.trials)) == (number, {number - 1})
@@ -252,13 +252,13 @@ def test_a_run_may_be_done_some_blocks_at_a_time(house: House, wish: dict[str, A
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
-def test_a_null_engine_has_a_trial_in_the_first_three_blocks_alone(house: House) -> None:
+def test_null_engine_runs_in_first_three_blocks_only(house: House) -> None:
     run, _ = house.run(samples=9)
     assert (len(blocks(run)), floors(run), run.complete, run.progress) == (9, 3, True, (12, 12))
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
-def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: House) -> None:
+def test_null_engine_is_measured_until_interval_is_narrow(house: House) -> None:
     house.rate = lambda block: 1_500.0 if block == 1 else 1_000.0
     run, _ = house.run(samples=9)
     assert 3 < floors(run) < 9
@@ -269,9 +269,7 @@ def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: Hou
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
-def test_a_null_engine_whose_interval_stays_wide_is_in_the_first_nine_blocks(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_null_engine_stops_after_nine_blocks_if_wide(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parent, "FLOOR_MOST", MOST)
     house.rate = never
     run, _ = house.run(samples=12)
@@ -279,7 +277,7 @@ def test_a_null_engine_whose_interval_stays_wide_is_in_the_first_nine_blocks(
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
-def test_nobody_waits_for_a_null_engine(house: House) -> None:
+def test_until_ignores_width_of_null_engine(house: House) -> None:
     house.floor_rate = never
     run, _ = house.run(until="5%")
     assert (run.ending, len(blocks(run)), floors(run)) == ("narrow", 6, 6)
@@ -287,7 +285,7 @@ def test_nobody_waits_for_a_null_engine(house: House) -> None:
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
 @pytest.mark.parametrize("block", [2, 5])
-def test_a_resumed_run_has_the_same_trials(house: House, block: int) -> None:
+def test_resumed_run_has_trials_of_uninterrupted_run(house: House, block: int) -> None:
     house.floor_rate = lambda number: 1_500.0 if number == 1 else 1_000.0
     whole, _ = house.run(samples=9)
     house.file.unlink()
@@ -296,7 +294,7 @@ def test_a_resumed_run_has_the_same_trials(house: House, block: int) -> None:
     assert [(a.cell, a.block) for a in run.attempts] == [(a.cell, a.block) for a in whole.attempts]
 
 
-def test_a_run_is_not_complete_without_the_first_trials_of_its_null_engines(house: House) -> None:
+def test_run_lacking_first_null_engine_trials_is_incomplete(house: House) -> None:
     run, _ = house.run(samples=4)
     assert run.complete
     cut = replace(run, attempts=tuple(a for a in run.attempts if (a.cell, a.block) != (1, 2)))
@@ -323,7 +321,7 @@ def told(shell: Shell, text: str) -> bool:
     return text in shell.dyno("show", shell.file).out
 
 
-def test_a_run_until_it_is_narrow_says_so_in_its_file(shell: Shell) -> None:
+def test_run_file_records_ending_narrow(shell: Shell) -> None:
     ended = shell.dyno(*STEADY, "--samples", 3, "-o", shell.file)
     assert ended.status == 0, ended
     assert (ending(shell), begun(shell), shell.shown()["complete"]) == ("narrow", 3, True)
@@ -335,7 +333,7 @@ def test_a_run_until_it_is_narrow_says_so_in_its_file(shell: Shell) -> None:
     assert shell.file.read_bytes() == before
 
 
-def test_a_run_whose_time_was_up_says_what_is_wanting(shell: Shell) -> None:
+def test_timed_out_until_run_names_a_wide_row(shell: Shell) -> None:
     hopeless = [word if word != "100%" else "0.0001%" for word in STEADY]
     command = (*hopeless, "--within", 1, "-o", shell.file)
     ended = shell.dyno(*command)
@@ -352,7 +350,7 @@ def test_a_run_whose_time_was_up_says_what_is_wanting(shell: Shell) -> None:
     assert (ending(shell), shell.shown()["complete"]) == ("time", True)
 
 
-def test_another_wish_is_another_plan(shell: Shell) -> None:
+def test_resume_with_other_until_is_refused(shell: Shell) -> None:
     assert shell.dyno(*STEADY, "--samples", 1, "--within", 1, "-o", shell.file).status == 0
     changed = [word if word != "100%" else "50%" for word in STEADY]
     status, out, err = shell.dyno(*changed, "--samples", 1, "--within", 1, "-o", shell.file, "--resume")
@@ -360,7 +358,7 @@ def test_another_wish_is_another_plan(shell: Shell) -> None:
     assert err.strip().endswith("can't be resumed: it was made by another plan (until was 1.0)")
 
 
-def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
+def test_sigint_leaves_until_run_incomplete_and_resumable(shell: Shell) -> None:
     gate = shell.home / "gate"
     gate.mkdir()
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
@@ -399,7 +397,7 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_what_can_not_be_waited_for_is_said_in_one_line(shell: Shell, words: Sequence[str], line: str) -> None:
+def test_invalid_until_or_within_is_one_line_error(shell: Shell, words: Sequence[str], line: str) -> None:
     status, out, err = shell.dyno("run", "selftest", "-e", "synthetic", *words, "-o", shell.file)
     assert (status, out) == (2, "")
     assert err.startswith(f"dyno: {line}")

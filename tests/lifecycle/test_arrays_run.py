@@ -74,7 +74,7 @@ def run(shell: Shell, engine: str, *words: object, rows: int = ROWS) -> dict[str
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, "postgresql", "mariadb"])
-def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, shell: Shell) -> None:
+def test_all_phases_are_valid_and_cold_phases_cold(engine: str, shell: Shell) -> None:
     need(engine)
     rows = MORE_ROWS if engine == "duckdb" else ROWS
     spec, found = registry.engine(engine), run(shell, engine, rows=rows)
@@ -96,7 +96,7 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
         assert samples["write"]["bytes_on_disk"] > rows * ROW_BYTES / 4
 
 
-def test_what_a_server_reads_when_it_starts_makes_nothing_of_a_cold_phase_warm(shell: Shell) -> None:
+def test_server_start_does_not_warm_cold_phases(shell: Shell) -> None:
     need("wendelin")
     results = run(shell, "wendelin:blocks=ZBlk1+storage=zeo", "--phases", "write,read-sum-cold,read-sum-pandas-cold")
     assert list(results) == ["write", "read-sum-cold", "read-sum-pandas-cold"]
@@ -106,7 +106,7 @@ def test_what_a_server_reads_when_it_starts_makes_nothing_of_a_cold_phase_warm(s
 
 
 @pytest.mark.parametrize(("engine", "limit_mib"), [("numpy_memmap", 160), ("wendelin:pages_mib=32", 256)])
-def test_array_larger_than_the_limit_of_memory_is_reduced(engine: str, limit_mib: int, shell: Shell) -> None:
+def test_array_larger_than_memory_limit_is_summed(engine: str, limit_mib: int, shell: Shell) -> None:
     need(engine.partition(":")[0])
     limit_bytes = limit_mib << 20
     try:
@@ -126,7 +126,7 @@ def test_array_larger_than_the_limit_of_memory_is_reduced(engine: str, limit_mib
     assert 0 < line["resources"]["peak_anonymous_bytes"] < limit_bytes
 
 
-def test_rows_may_be_appended_in_several_transactions(shell: Shell) -> None:
+def test_appends_are_limited_to_rows_left_to_append(shell: Shell) -> None:
     need("parquet")
     # The number of appends is at most the number of rows left to append.
     run(shell, "parquet", "--phases", "write,append", "-p", "appends=1000")
@@ -135,14 +135,14 @@ def test_rows_may_be_appended_in_several_transactions(shell: Shell) -> None:
         assert (append["operations"], append["items"]) == (ROWS // 100, ROWS // 100)
 
 
-def test_a_phase_by_itself_finds_its_table_loaded(shell: Shell) -> None:
+def test_single_phase_without_write_finds_table_loaded(shell: Shell) -> None:
     need("numpy_memmap")
     # The second trial begins with a copy of the first one's table.
     results = run(shell, "numpy_memmap", "--phases", "read-sum-cold,append", "--samples", 2)
     assert list(results) == ["read-sum-cold", "append"]
 
 
-def test_a_column_of_whole_numbers_is_summed_up_too(shell: Shell) -> None:
+def test_integer_column_is_summed(shell: Shell) -> None:
     need("numpy_memmap")
     results = run(
         shell, "numpy_memmap", "--phases", "read-sum-hot,read-sum-pandas-hot", "-p", "column=explanation_uid"
@@ -151,7 +151,7 @@ def test_a_column_of_whole_numbers_is_summed_up_too(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(("how", "said"), [("half", "the sum of quantity"), ("one", "the sum of node_uid")])
-def test_an_answer_that_is_nearly_right_voids_the_cell(how: str, said: str, shell: Shell) -> None:
+def test_slightly_wrong_sum_voids_the_cell(how: str, said: str, shell: Shell) -> None:
     need("numpy_memory")
     shell.plugins = [TESTS / "plugins" / "lossy"]
     engine = f"lossy:how={how}"

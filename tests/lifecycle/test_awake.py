@@ -71,7 +71,7 @@ def parents(pid: int) -> Iterator[int]:
 
 
 @pytest.mark.claim("--awake keeps each core awake by processes that no usage includes and that end with the run")
-def test_a_process_of_idle_priority_is_on_each_core_and_below_no_trial(shell: Shell) -> None:
+def test_idle_process_runs_on_each_core_outside_trials(shell: Shell) -> None:
     with waiting(shell) as process:
         idle = idlers(shell)
         assert sorted(map(sorted, idle.values())) == [[core] for core in CORES]
@@ -102,7 +102,9 @@ def interrupted(shell: Shell, process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.claim("--awake keeps each core awake by processes that no usage includes and that end with the run")
 @pytest.mark.parametrize("end", [killed, interrupted])
-def test_they_end_with_a_run_that_is_ended(shell: Shell, end: Callable[[Shell, subprocess.Popen[str]], None]) -> None:
+def test_idle_processes_end_with_killed_or_interrupted_run(
+    shell: Shell, end: Callable[[Shell, subprocess.Popen[str]], None]
+) -> None:
     with waiting(shell) as process:
         assert len(idlers(shell)) == len(CORES)
         end(shell, process)
@@ -111,7 +113,7 @@ def test_they_end_with_a_run_that_is_ended(shell: Shell, end: Callable[[Shell, s
 
 
 @pytest.mark.claim("A sample is discarded if a core slept that should have been awake")
-def test_what_was_measured_while_a_core_slept_is_not_kept(shell: Shell) -> None:
+def test_trial_is_discarded_when_an_idle_process_dies(shell: Shell) -> None:
     with waiting(shell) as process:
         before, found = shell.trial_lines(), idlers(shell)
         os.kill(next(iter(found)), signal.SIGKILL)
@@ -142,7 +144,7 @@ os.sched_setscheduler = forbidden
 
 
 @pytest.mark.claim("Keeping cores awake is refused where it would use up a CPU limit or is not allowed")
-def test_where_it_is_not_allowed_one_line_says_so_and_nothing_is_begun(shell: Shell, tmp_path: Path) -> None:
+def test_awake_without_permission_is_a_one_line_error(shell: Shell, tmp_path: Path) -> None:
     """Imitates a container whose rules forbid the system call."""
     place = tmp_path / "forbidding"
     place.mkdir()
@@ -159,9 +161,7 @@ Plant = Callable[[Mapping[str, str]], Path]
 
 @pytest.mark.claim("Keeping cores awake is refused where it would use up a CPU limit or is not allowed")
 @pytest.mark.parametrize(("quota", "refused"), [(len(CORES) - 0.5, True), (len(CORES), False), (None, False)])
-def test_where_it_would_use_up_a_limit_of_cpu_time_it_is_refused(
-    plant: Plant, quota: float | None, refused: bool
-) -> None:
+def test_awake_is_refused_if_cpu_quota_is_short(plant: Plant, quota: float | None, refused: bool) -> None:
     limit = "max 100000" if quota is None else f"{int(quota * 100_000)} 100000"
     root = plant({"proc/self/cgroup": "0::/app\n", "sys/fs/cgroup/app/cpu.max": limit})
     if not refused:
@@ -193,7 +193,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path
 
 
 @pytest.mark.claim("Runs with and without --awake are in no ratio, and each report says which it is")
-def test_the_run_file_and_the_head_of_every_report_say_so(both: tuple[Shell, Path, Path]) -> None:
+def test_run_file_and_every_report_state_awake(both: tuple[Shell, Path, Path]) -> None:
     shell, kept, slept = both
     for path, awake_ in ((kept, True), (slept, False)):
         assert json.loads(path.read_text().splitlines()[0])["plan"]["awake"] is awake_
@@ -212,7 +212,7 @@ def test_the_run_file_and_the_head_of_every_report_say_so(both: tuple[Shell, Pat
 @pytest.mark.claim("Runs with and without --awake are in no ratio, and each report says which it is")
 @pytest.mark.parametrize("words", [("compare",), ("check", "--against")])
 @pytest.mark.parametrize("turned", [False, True])
-def test_runs_with_and_without_are_in_no_ratio(
+def test_runs_with_and_without_awake_are_not_compared(
     both: tuple[Shell, Path, Path], words: tuple[str, ...], turned: bool
 ) -> None:
     shell, kept, slept = both
@@ -225,7 +225,7 @@ def test_runs_with_and_without_are_in_no_ratio(
     assert "both with --awake, or both without" in err
 
 
-def test_a_run_is_not_resumed_with_the_other(both: tuple[Shell, Path, Path]) -> None:
+def test_resume_with_other_awake_setting_is_refused(both: tuple[Shell, Path, Path]) -> None:
     shell, kept, slept = both
     for path, flag, was in ((kept, "--no-awake", True), (slept, "--awake", False)):
         status, out, err = shell.dyno("run", "plan.toml", flag, "-o", path, "--resume")
@@ -233,7 +233,7 @@ def test_a_run_is_not_resumed_with_the_other(both: tuple[Shell, Path, Path]) -> 
         assert is_one_line(err) and f"made by another plan (awake was {was})" in err
 
 
-def test_in_a_run_of_an_earlier_version_cores_slept(both: tuple[Shell, Path, Path], tmp_path: Path) -> None:
+def test_run_file_lacking_awake_counts_as_not_awake(both: tuple[Shell, Path, Path], tmp_path: Path) -> None:
     shell, kept, slept = both
     header, *trials = slept.read_text().splitlines()
     data: dict[str, Any] = json.loads(header)
@@ -246,7 +246,7 @@ def test_in_a_run_of_an_earlier_version_cores_slept(both: tuple[Shell, Path, Pat
     assert shell.dyno("compare", old, kept).status == 2
 
 
-def test_a_plan_files_awake_is_true_or_false(shell: Shell) -> None:
+def test_awake_in_plan_file_must_be_boolean(shell: Shell) -> None:
     (shell.home / "plan.toml").write_text('suite = "records"\nawake = "yes"\n')
     status, _, err = shell.dyno("run", "plan.toml")
     assert status == 2 and is_one_line(err)

@@ -55,24 +55,24 @@ def has_figures(ended: subprocess.CompletedProcess[str]) -> None:
     assert re.search(r"\d", ended.stdout), output
 
 
-def test_every_benchmark_is_tried() -> None:
+def test_every_benchmark_has_a_smoke_test() -> None:
     assert {path.stem for path in BENCHMARKS.glob("*.py")} == {*TINY, "whole", "shootout", "queues"}
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_a_benchmark_ends_with_figures(name: str, place: Path) -> None:
+def test_benchmark_prints_figures_at_tiny_size(name: str, place: Path) -> None:
     ended = smoke(name, TINY[name].split(), place)
     if ended.returncode == NOTHING_HERE:
         unavailable(f"benchmarks/{name}.py: {(ended.stdout + ended.stderr).strip()}")
     has_figures(ended)
 
 
-def test_two_versions_are_compared_whole(place: Path) -> None:
+def test_benchmark_whole_compares_two_versions(place: Path) -> None:
     run = "records -e memory --phases rand-key --samples 1 -p records=200"
     has_figures(smoke("whole", ["--against", str(ROOT), "--turns", "1", "--run", run], place))
 
 
-def test_without_zodbshootout_one_line_says_so(place: Path) -> None:
+def test_missing_zodbshootout_is_an_error_without_traceback(place: Path) -> None:
     """zodbshootout needs package versions that the tests' environment lacks."""
     ended = smoke("shootout", ["--zodbshootout", str(place / "none")], place)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr, ended.stderr

@@ -101,7 +101,7 @@ def run(shell: Shell, names: str, *words: object, status: int = 0) -> dict[str, 
 NUMBERS = ("-p", "arguments=bench.py:numbers")
 
 
-def test_functions_that_agree_are_compared(bench: Shell) -> None:
+def test_agreeing_functions_are_valid_and_compared(bench: Shell) -> None:
     rows = run(bench, "plain loop", *NUMBERS)
     assert {name: row["valid"] for name, row in rows.items()} == {"plain": True, "loop": True, "noop": True}
     assert rows["loop"]["temperature"] == "hot" and rows["noop"]["floor"]
@@ -113,7 +113,7 @@ def test_functions_that_agree_are_compared(bench: Shell) -> None:
         assert [link.partition(":")[0] for link in sample["facts"]["answers_chain"].split()] == ["1", "2", "3"]
 
 
-def test_a_function_that_answers_otherwise_has_no_number(bench: Shell) -> None:
+def test_function_that_disagrees_with_reference_is_void(bench: Shell) -> None:
     rows = run(bench, "plain loop wrong as_float", *NUMBERS, status=1)
     assert rows["plain"]["valid"] and rows["loop"]["valid"]
     for name, argument, answer in (("wrong", "argument 2", "436"), ("as_float", "argument 1", "3.0")):
@@ -121,7 +121,7 @@ def test_a_function_that_answers_otherwise_has_no_number(bench: Shell) -> None:
         assert "disagrees with" in why and argument in why and answer in why and "bench.py:plain" in why
 
 
-def test_answers_that_change_are_named_and_check_decides(bench: Shell) -> None:
+def test_nondeterministic_answers_are_void_and_check_judges_answers(bench: Shell) -> None:
     assert "not deterministic: argument" in run(bench, "random", *NUMBERS, status=3)["random"]["why"]
     right = run(bench, "plain loop", *NUMBERS, "-p", "check=bench.py:right")
     assert right["plain"]["valid"] and right["loop"]["valid"]
@@ -131,7 +131,7 @@ def test_answers_that_change_are_named_and_check_decides(bench: Shell) -> None:
     assert own["valid"] and "unchecked" in {doubt["code"] for doubt in own["doubts"]}
 
 
-def test_a_function_without_arguments_is_called_without_any(bench: Shell) -> None:
+def test_function_runs_without_arguments_if_none_are_given(bench: Shell) -> None:
     rows = run(bench, "nothing")
     assert rows["nothing"]["valid"] and rows["nothing"]["operations"] > 1_000
 
@@ -188,7 +188,7 @@ def test_coroutines_are_in_flight_together(bench: Shell) -> None:
     assert 0.5 < together / float(own.out) < 2
 
 
-def test_several_clients_and_rates(bench: Shell) -> None:
+def test_functions_run_with_several_clients_and_at_rate(bench: Shell) -> None:
     row = run(bench, "plain", *NUMBERS, "--clients", 2)["plain"]
     assert row["valid"] and row["params"]["clients"] == 2
     assert "argument" in run(bench, "random", *NUMBERS, "--clients", 2, status=3)["random"]["why"]
@@ -215,14 +215,14 @@ HARM: Mapping[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", HARM)
-def test_what_a_function_does_to_its_process_is_named(bench: Shell, name: str) -> None:
+def test_harmful_function_is_invalid_with_the_reason(bench: Shell, name: str) -> None:
     how, why = HARM[name]
     rows = run(bench, f"{name} none", "-p", "arguments=bench.py:three", "--timeout", 30, status=1)
     assert not rows[name]["valid"] and how in rows[name]["why"] and why in rows[name]["why"]
     assert rows["none"]["valid"] and rows["noop"]["valid"]
 
 
-def test_memory_and_time_are_limited(bench: Shell) -> None:
+def test_functions_exceeding_memory_or_time_are_stopped(bench: Shell) -> None:
     words = ("-p", "arguments=bench.py:three", "--timeout", 5, "--memory", 0.5, "--samples", 1)
     rows = run(bench, "leaks hangs", *words, "--budget", 20, status=3)
     assert "used more than 0.50 GiB" in rows["leaks"]["why"]
@@ -230,13 +230,13 @@ def test_memory_and_time_are_limited(bench: Shell) -> None:
 
 
 @pytest.mark.parametrize(("name", "caveat"), [("threads", "threads"), ("prints", "output")])
-def test_what_is_no_harm_is_a_remark(bench: Shell, name: str, caveat: str) -> None:
+def test_leftover_threads_and_output_are_caveats(bench: Shell, name: str, caveat: str) -> None:
     row = run(bench, name, "-p", "arguments=bench.py:three")[name]
     assert row["valid"] and caveat in {each["code"] for each in row["caveats"]}
 
 
 @pytest.mark.parametrize("name", ["forks_well", "has_a_process"])
-def test_a_fork_that_ends_by_itself_is_no_harm(bench: Shell, name: str) -> None:
+def test_forked_child_that_exits_draws_no_caveat(bench: Shell, name: str) -> None:
     row = run(bench, name, "-p", "arguments=bench.py:three")[name]
     assert row["valid"] and row["caveats"] == []
 
@@ -253,13 +253,13 @@ def test_a_fork_that_ends_by_itself_is_no_harm(bench: Shell, name: str) -> None:
         ([], "name the functions to compare"),
     ],
 )
-def test_a_mistake_is_one_line_before_anything_runs(bench: Shell, words: list[str], said: str) -> None:
+def test_usage_error_is_one_line_before_any_import(bench: Shell, words: list[str], said: str) -> None:
     (bench.home / "bench.py").write_text("raise SystemExit('imported')\n")
     ended = bench.dyno("run", "calls", *words)
     assert ended.status == 2 and said in ended.err and is_one_line(ended.err), ended.err
 
 
-def test_an_error_of_the_import_names_its_place(bench: Shell) -> None:
+def test_import_error_names_file_and_line(bench: Shell) -> None:
     (bench.home / "broken.py").write_text("import os\n\nimport no_such_module\n")
     (bench.home / "typo.py").write_text("def f(:\n")
     (bench.home / "script.py").write_text("import sys\nsys.exit('usage')\n")
@@ -274,7 +274,7 @@ def test_an_error_of_the_import_names_its_place(bench: Shell) -> None:
         assert said in why and f"{name}.py" in why and "line" in why and "\n" not in why
 
 
-def test_modules_labels_and_relative_files(bench: Shell) -> None:
+def test_functions_run_from_modules_labels_and_relative_files(bench: Shell) -> None:
     (bench.home / "package").mkdir()
     (bench.home / "package" / "__init__.py").write_text("")
     (bench.home / "package" / "inner.py").write_text("import bench\ndef total(values): return bench.plain(values)\n")
@@ -288,7 +288,7 @@ def test_modules_labels_and_relative_files(bench: Shell) -> None:
         assert f"\n{label} " in ended.out
 
 
-def test_a_plan_file_finds_functions_beside_it(bench: Shell) -> None:
+def test_functions_are_found_relative_to_plan_file(bench: Shell) -> None:
     (bench.home / "below").mkdir()
     (bench.home / "bench.py").rename(bench.home / "below" / "bench.py")
     engines = '["bench.py:plain", { name = "call", function = "bench.py:loop", label = "loop" }]'
@@ -311,7 +311,7 @@ def an_environment(home: Path, text: str) -> Path:
     return home / "bin" / "python"
 
 
-def test_each_side_of_a_gate_runs_what_its_environment_has(shell: Shell) -> None:
+def test_gate_sides_import_from_their_own_environments(shell: Shell) -> None:
     (shell.home / "head" / "shop").mkdir(parents=True)
     (shell.home / "head" / "shop" / "__init__.py").write_text("def work(): return 3\n")
     plan = 'suite = "calls"\nengine = ["shop:work"]\nsamples = 3\nbudget = 0.02\n'
@@ -336,13 +336,13 @@ print(sorted(row.engine for row in found.rows if row.valid))
 """
 
 
-def test_from_python(bench: Shell) -> None:
+def test_calls_suite_runs_from_python(bench: Shell) -> None:
     ended: Ended = bench.sh(sys.executable, "-c", SCRIPT)
     assert ended.status == 0, ended.err
     assert ended.out == "['call:function=bench.py:loop', 'call:function=bench.py:plain', 'noop']\n"
 
 
-def test_the_run_itself_imports_nothing_of_the_users(bench: Shell) -> None:
+def test_user_module_is_imported_in_workers_only(bench: Shell) -> None:
     (bench.home / "bench.py").write_text(f"{BENCH}\nimport os\nopen('pids.txt', 'a').write(f'{{os.getppid()}}\\n')\n")
     script = SCRIPT + "import os, sys; print(os.getpid(), 'bench' in sys.modules)"
     ended = bench.sh(sys.executable, "-c", script)

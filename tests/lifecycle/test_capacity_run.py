@@ -36,7 +36,7 @@ def searched_as_recorded(shell: Shell) -> int:
     return len(probes)
 
 
-def test_a_search_is_interrupted_and_resumes_with_the_same_probes(shell: Shell) -> None:
+def test_interrupted_search_resumes_with_the_same_probes(shell: Shell) -> None:
     command = search(shell, QUEUE, "p50<1ms", "errors<50%")
     with shell.started(*command) as process:
         assert wait_for(lambda: shell.trial_lines() >= random.Random(7).randint(2, 5)), process.poll()
@@ -64,7 +64,7 @@ def test_a_search_is_interrupted_and_resumes_with_the_same_probes(shell: Shell) 
 
 
 @pytest.mark.parametrize(("limit", "says"), [("p50<1ns", "none"), ("p50<900s", "at least")])
-def test_a_limit_that_never_or_always_holds_ends_soon(shell: Shell, limit: str, says: str) -> None:
+def test_limit_that_never_or_always_holds_ends_early(shell: Shell, limit: str, says: str) -> None:
     status, out, err = shell.dyno(*search(shell, "synthetic", limit))
     assert status == 0 and says in out, err
     assert searched_as_recorded(shell) <= 5
@@ -96,7 +96,7 @@ def test_a_probe_is_killed_at_the_timeout(shell: Shell) -> None:
         (("--within", "0.1"), "within"),
     ],
 )
-def test_a_search_that_can_not_fit_is_refused(shell: Shell, words: tuple[str, ...], why: str) -> None:
+def test_search_that_exceeds_time_limits_is_refused(shell: Shell, words: tuple[str, ...], why: str) -> None:
     status, out, err = shell.dyno("capacity", "selftest", "-e", "synthetic", "--limit", "p99<5ms", *words)
     assert (status, out) == (2, "") and is_one_line(err) and why in err
 
@@ -110,7 +110,7 @@ def test_a_search_that_can_not_fit_is_refused(shell: Shell, words: tuple[str, ..
         (("--limit", "p99<5ms", "-p", "rate=5"), "rate"),
     ],
 )
-def test_what_can_not_be_searched_is_refused_in_one_line(shell: Shell, words: tuple[str, ...], why: str) -> None:
+def test_invalid_limits_are_a_one_line_error(shell: Shell, words: tuple[str, ...], why: str) -> None:
     status, out, err = shell.dyno("capacity", "selftest", "-e", "synthetic", *words)
     assert (status, out) == (2, "") and is_one_line(err) and why in err
     assert not list(shell.home.glob("*.json"))
@@ -124,6 +124,6 @@ def test_what_can_not_be_searched_is_refused_in_one_line(shell: Shell, words: tu
         (("cpu",), "primes"),
     ],
 )
-def test_a_phase_that_has_no_rate_is_refused(shell: Shell, words: tuple[str, ...], why: str) -> None:
+def test_phase_without_open_loop_rate_is_refused(shell: Shell, words: tuple[str, ...], why: str) -> None:
     status, out, err = shell.dyno("capacity", *words, "--limit", "p99<5ms")
     assert (status, out) == (2, "") and is_one_line(err) and why in err

@@ -26,7 +26,7 @@ def median_s(cell: dict[str, Any]) -> float:
     return 1 / float(cell["throughput"]["median"])
 
 
-def test_of_three_commands_one_fails_and_one_writes_something_else(shell: Shell) -> None:
+def test_same_voids_commands_with_failure_or_other_output(shell: Shell) -> None:
     (shell.home / "fails.sh").write_text("echo went wrong >&2; exit 3\n")
     rows = timed(shell, "echo one", "sh fails.sh", "echo two", "echo  one", "--same", "-r", 3, status=1)
     assert rows["echo one"]["valid"] and rows["echo  one"]["valid"]
@@ -34,7 +34,7 @@ def test_of_three_commands_one_fails_and_one_writes_something_else(shell: Shell)
     assert "disagrees with" in rows["echo two"]["why"] and "two" in rows["echo two"]["why"]
 
 
-def test_without_same_the_output_does_not_matter_and_failures_can_be_accepted(shell: Shell) -> None:
+def test_output_may_differ_and_ignore_accepts_exit_statuses(shell: Shell) -> None:
     (shell.home / "fails.sh").write_text("exit 3\n")
     rows = timed(shell, "echo one", "echo two", "sh fails.sh", "--ignore", "2,3", "-r", 2)
     assert all(row["valid"] for row in rows.values())
@@ -48,7 +48,7 @@ def test_program_that_kills_its_parent_is_named(shell: Shell) -> None:
     assert f"was killed by signal 9, perhaps by the program itself: {command}" in why
 
 
-def test_times_are_those_of_the_commands(shell: Shell) -> None:
+def test_wall_and_cpu_times_are_those_of_commands(shell: Shell) -> None:
     busy = f"{PYTHON} -S -c 'for i in range(4_000_000): pass'"
     ended = shell.dyno("time", "sleep {s}", "-p", "s=0.05,0.1", "-r", 3, "-o", shell.file)
     assert ended.status == 0, ended.err
@@ -59,13 +59,13 @@ def test_times_are_those_of_the_commands(shell: Shell) -> None:
     assert parts["cpu_ns_per_item"]["client"] > 10 * idle["cpu_ns_per_item"]["client"]
 
 
-def test_memory_is_that_of_the_command_and_not_of_dyno(shell: Shell) -> None:
+def test_peak_memory_is_that_of_the_command(shell: Shell) -> None:
     rows = timed(shell, f"{PYTHON} -S -c 'bytes(range(8)) * (25 << 20)'", "true", "-r", 3)
     small, large = sorted(row["client_peak_bytes"] for row in rows.values())
     assert 200 << 20 < large < 250 << 20 and 0 < small < 20 << 20
 
 
-def test_commands_run_where_the_user_is_with_the_users_environment(shell: Shell) -> None:
+def test_commands_run_in_users_directory_and_environment(shell: Shell) -> None:
     shell.given = {"PYTHONHASHSEED": "7"}
     (shell.home / "in.txt").write_text("from a file")
     timed(shell, "cat > out.txt; env > env.txt", "--shell", "--input", "in.txt", "-r", 1)
@@ -75,7 +75,7 @@ def test_commands_run_where_the_user_is_with_the_users_environment(shell: Shell)
     assert "PYTHONUTF8" not in environment and not any(name.startswith("DYNO_USERS") for name in environment)
 
 
-def test_the_scripts_around_runs_are_executed_once_for_each(shell: Shell) -> None:
+def test_setup_prepare_conclude_cleanup_run_once_per_scope(shell: Shell) -> None:
     around = {name: f"echo {name} >> log" for name in ("setup", "prepare", "conclude", "cleanup")}
     flags = [word for name, script in around.items() for word in (f"--{name}", script)]
     timed(shell, "sh -c 'echo run >> log'", "-r", 20, "-w", 1, *flags)
@@ -94,7 +94,7 @@ def test_a_cold_run_reads_from_the_device(shell: Shell) -> None:
         assert "lukewarm" in {doubt["code"] for doubt in row["doubts"]}
 
 
-def test_hyperfines_json(shell: Shell) -> None:
+def test_export_json_has_hyperfines_format(shell: Shell) -> None:
     timed(shell, "sleep {s}", "-p", "s=0.01,0.02", "-r", 20, "--export-json", "h.json")
     results = json.loads((shell.home / "h.json").read_text())["results"]
     assert [result["parameters"] for result in results] == [{"s": "0.01"}, {"s": "0.02"}]
@@ -104,7 +104,7 @@ def test_hyperfines_json(shell: Shell) -> None:
         assert float(result["parameters"]["s"]) <= result["mean"] < 10 and result["user"] < result["mean"]
 
 
-def test_a_plan_file_has_commands(shell: Shell) -> None:
+def test_plan_file_may_list_commands(shell: Shell) -> None:
     (shell.home / "below").mkdir()
     (shell.home / "below" / "in.txt").touch()
     (shell.home / "below" / "plan.toml").write_text(
@@ -124,7 +124,7 @@ def test_a_plan_file_has_commands(shell: Shell) -> None:
     )
 
 
-def test_an_interrupted_comparison_shows_what_it_has(shell: Shell) -> None:
+def test_interrupt_ends_commands_and_shows_partial_results(shell: Shell) -> None:
     with shell.started("time", "sleep 0.2", "sleep 60", "-r", 3) as process:
         deadline = time.monotonic() + 60
         while "sleep 60" not in commands() and time.monotonic() < deadline:
@@ -158,13 +158,13 @@ def commands() -> list[str]:
         (["true", "--export-json", "no/such/directory.json"], "directory"),
     ],
 )
-def test_mistakes_get_one_line(words: list[str], message: str, shell: Shell) -> None:
+def test_usage_error_is_one_line(words: list[str], message: str, shell: Shell) -> None:
     ended = shell.dyno("time", *words)
     assert ended.status == 2 and message in ended.err and len(ended.err.splitlines()) == 1, ended.err
     assert not ended.out
 
 
-def test_a_script_that_fails_and_a_missing_input_are_named(shell: Shell) -> None:
+def test_failing_prepare_and_missing_input_are_named(shell: Shell) -> None:
     for words, message in ((["--prepare", "exit 4"], "prepare failed, exit status 4"), (["--input", "gone"], "gone")):
         (row,) = timed(shell, "true", "-r", 1, *words, status=3).values()
         assert message in row["why"]

@@ -35,7 +35,7 @@ def ran(shell: Shell, name: str) -> tuple[dict[str, Any], str]:
     return json.loads(file.read_text().splitlines()[0]), shell.dyno("show", file).out
 
 
-def test_a_run_names_the_commit_that_it_was_started_from(shell: Shell) -> None:
+def test_run_file_and_reports_name_the_starting_commit(shell: Shell) -> None:
     header, shown = ran(shell, "outside.json")
     assert header["commit"] is None and "from commit" not in shown
     git(shell, "init", "-q", "-b", NAMES[1])
@@ -60,7 +60,7 @@ def test_a_run_names_the_commit_that_it_was_started_from(shell: Shell) -> None:
     assert data["commit"] == header["commit"]
 
 
-def test_a_program_in_the_repositorys_settings_does_not_run(shell: Shell) -> None:
+def test_fsmonitor_program_of_the_repository_is_not_executed(shell: Shell) -> None:
     git(shell, "init", "-q")
     program = shell.home / "watch"
     program.write_text(f"#!/bin/sh\ntouch {shell.home}/ran\n")
@@ -73,7 +73,7 @@ def test_a_program_in_the_repositorys_settings_does_not_run(shell: Shell) -> Non
 
 
 @pytest.mark.parametrize("script", [None, "exit 1", "echo refs/heads/main", "exec sleep 60"])
-def test_without_a_git_that_answers_a_run_has_no_commit(shell: Shell, tmp_path: Path, script: str | None) -> None:
+def test_run_without_working_git_has_no_commit(shell: Shell, tmp_path: Path, script: str | None) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     if script is not None:

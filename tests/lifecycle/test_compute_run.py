@@ -27,7 +27,7 @@ def need(*engines: str) -> None:
         require(registry.engine(engine).through("compute"))
 
 
-def test_libraries_are_right_and_say_what_they_do_not_offer(shell: Shell) -> None:
+def test_libraries_are_valid_and_report_unsupported_operations(shell: Shell) -> None:
     need(*LIBRARIES)
     words = ("-e", ",".join(LIBRARIES), "-p", "size=200,2_000", "-p", "dtype=float64", *SMALL)
     ended = shell.dyno("run", "compute", *words, "-o", shell.file)
@@ -47,7 +47,7 @@ def test_libraries_are_right_and_say_what_they_do_not_offer(shell: Shell) -> Non
         assert set(first["by_part"]) == {"open", "load", "compute"} and first["checked"] > 0
 
 
-def test_out_of_memory_is_where_a_line_ends_and_the_run_goes_on(shell: Shell) -> None:
+def test_out_of_memory_ends_curve_and_run_continues(shell: Shell) -> None:
     sizes = "size=1_000,200_000_000"
     words = ("-e", "numpy", "-p", sizes, "--phases", "sum", "--memory", 0.5, "--retries", 0, "--samples", 1)
     ended = shell.dyno("run", "compute", *words, "-o", shell.file)
@@ -65,7 +65,7 @@ def test_out_of_memory_is_where_a_line_ends_and_the_run_goes_on(shell: Shell) ->
     assert shell.left() == [] and shell.strays() == []
 
 
-def test_a_worker_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell) -> None:
+def test_killed_dask_worker_is_reported_and_trial_retried(shell: Shell) -> None:
     need("dask")
     from distributed import Client
 
@@ -138,7 +138,7 @@ def test_engines_run_on_the_users_own_cluster(shell: Shell, cluster: str) -> Non
         (("-e", "dask", "--on", "spark://here:1"), "begins with tcp:// or tls://"),
     ],
 )
-def test_an_address_that_no_engine_takes_is_an_error(shell: Shell, words: tuple[str, ...], said: str) -> None:
+def test_unsupported_cluster_address_is_a_one_line_error(shell: Shell, words: tuple[str, ...], said: str) -> None:
     need("dask")
     ended = shell.dyno("run", "compute", *words, "-o", shell.file)
     assert ended.status == 2 and is_one_line(ended.err) and said in ended.err
@@ -146,7 +146,7 @@ def test_an_address_that_no_engine_takes_is_an_error(shell: Shell, words: tuple[
 
 
 @pytest.mark.soak
-def test_spark_computes_in_a_process_of_its_own(shell: Shell) -> None:
+def test_spark_cpu_time_is_counted_as_server(shell: Shell) -> None:
     need("spark")
     words = ("-e", "spark:threads=1", "-p", "size=100", "--phases", "first-result,avg", *SMALL)
     ended = shell.dyno("run", "compute", *words, "-o", shell.file)
@@ -158,7 +158,7 @@ def test_spark_computes_in_a_process_of_its_own(shell: Shell) -> None:
 
 
 @pytest.mark.soak
-def test_a_spark_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell) -> None:
+def test_killed_spark_is_reported_and_trial_retried(shell: Shell) -> None:
     need("spark")
     # Each average of two partitions writes shuffle files, whose number shows the progress.
     phase = ("-p", "size=100", "-p", "repeats=1_000", "--phases", "avg", "--budget", 200)

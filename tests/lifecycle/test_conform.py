@@ -26,7 +26,7 @@ def outcomes(found: list[dict[str, Any]], suite: str) -> dict[str, str]:
     return {check["check"]: check["outcome"] for check in found if check["suite"] == suite}
 
 
-def test_every_check_of_every_port_passes(shell: Shell) -> None:
+def test_memory_engine_passes_every_check(shell: Shell) -> None:
     ended = shell.dyno("conform", "memory")
     assert ended.status == 0 and ended.out.splitlines()[-1].endswith("0 gaps, 0 failed")
     results = checks(shell, "memory", status=0)
@@ -35,11 +35,11 @@ def test_every_check_of_every_port_passes(shell: Shell) -> None:
     assert all(check["guards"] for check in results)
 
 
-def test_the_checks_of_a_volume_run_with_fio(shell: Shell) -> None:
+def test_fio_passes_the_volume_checks(shell: Shell) -> None:
     assert {check["outcome"] for check in checks(shell, "fio", status=0)} == {PASS}
 
 
-def test_a_gap_is_shown_with_its_kind_and_reason(shell: Shell) -> None:
+def test_gap_is_shown_with_kind_and_reason(shell: Shell) -> None:
     results = checks(shell, "sqlite:page_size=4096", "--tier", "power", status=0)
     (gap,) = (check for check in results if check["outcome"] == GAP)
     (declared,) = registry.engine("sqlite").gaps
@@ -55,14 +55,14 @@ def test_wrong_answers_fail_their_checks(shell: Shell) -> None:
     assert outcomes(results, "")["absence"] == PASS
 
 
-def test_a_suite_without_checks_is_named(shell: Shell) -> None:
+def test_suite_without_checks_is_skipped_with_reason(shell: Shell) -> None:
     shell.plugins = [TESTS / "plugins" / "outsider"]
     brief, engine = checks(shell, "timed", status=0)
     assert (brief["outcome"], engine["outcome"]) == (SKIPPED, PASS)
     assert "suite outsider has no checks" in brief["reason"] and "CHECKS" in brief["reason"]
 
 
-def test_a_crash_fails_one_check_and_the_other_suites_go_on(shell: Shell) -> None:
+def test_crash_fails_one_check_and_other_suites_continue(shell: Shell) -> None:
     shell.plugins = [FAULTY]
     results = checks(shell, "crasher:early=yes", status=1)
     own = outcomes(results, "")
@@ -92,7 +92,7 @@ def test_a_usage_error_is_one_line(shell: Shell, words: list[str], said: str) ->
     assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
 
 
-def test_an_engine_that_can_run_no_check_is_told_apart(shell: Shell) -> None:
+def test_engine_unable_to_start_skips_all_checks(shell: Shell) -> None:
     """The path of the server's socket would exceed the limit for socket paths."""
     shell.work = shell.work / ("long-" * 20)
     results = checks(shell, "redis", status=3)
@@ -100,7 +100,7 @@ def test_an_engine_that_can_run_no_check_is_told_apart(shell: Shell) -> None:
     assert "--work" in results[0]["reason"]
 
 
-def test_a_gap_that_passes_is_a_failure() -> None:
+def test_declared_gap_that_passes_is_a_failure() -> None:
     spec = registry.engine("sqlite")
     (gap,) = spec.gaps
     outcome, reason, _ = conformance._judged(gap.check, {gap.check: None}, "", gap)
@@ -113,7 +113,7 @@ def test_a_port_without_close_can_be_checked() -> None:
         assert opened is port
 
 
-def test_too_much_memory_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_exceeding_memory_limit_is_reported_per_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(conformance, "default_limit", lambda: 1 << 20)
     results = list(conformance.results(registry.engine("memory"), {}, None, tmp_path))
     assert {check.outcome for check in results} <= {PASS, FAIL, SKIPPED}

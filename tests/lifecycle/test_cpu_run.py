@@ -28,7 +28,7 @@ def run(shell: Shell, *words: object) -> str:
     return ended.out
 
 
-def test_each_engine_tells_events_by_the_number_of_threads(shell: Shell) -> None:
+def test_engines_report_events_by_number_of_threads(shell: Shell) -> None:
     engines = ("native_kernel", "sysbench")
     for name in engines:
         require(registry.engine(name))
@@ -46,7 +46,7 @@ def test_each_engine_tells_events_by_the_number_of_threads(shell: Shell) -> None
     assert "Throughput of several clients" in out and "knee" in out
 
 
-def test_the_figure_is_the_one_that_sysbench_prints(shell: Shell, tmp_path: Path) -> None:
+def test_figures_equal_those_that_sysbench_prints(shell: Shell, tmp_path: Path) -> None:
     """sysbench prints its time with four decimals and its rate with two."""
     require(registry.engine("sysbench"))
     output = tee_tools(shell, tmp_path / "tools", "sysbench")
@@ -61,7 +61,7 @@ def test_the_figure_is_the_one_that_sysbench_prints(shell: Shell, tmp_path: Path
     assert sample["facts"]["latency_p95_ns"] == round(p95 * 1e6)
 
 
-def test_threads_may_be_told_by_the_number_of_cpus(shell: Shell) -> None:
+def test_clients_may_be_multiples_of_cpus(shell: Shell) -> None:
     require(registry.engine("native_kernel"))
     run(shell, "-e", "native_kernel", "--clients", "cpus,2cpus,cpus/1")
     (first, second) = (sample["clients"] for line in shell.attempts("native_kernel") for sample in line["samples"])
@@ -77,7 +77,7 @@ def test_a_rate_is_refused(shell: Shell) -> None:
     assert not shell.file.exists()
 
 
-def test_where_sysbench_is_not_there_one_line_says_what_installs_it(shell: Shell, tmp_path: Path) -> None:
+def test_missing_sysbench_names_the_install_command(shell: Shell, tmp_path: Path) -> None:
     shell.given["PATH"] = str(tmp_path)
     ended = shell.dyno("run", "cpu", "-e", "sysbench")
     assert ended.status == 2

@@ -152,7 +152,7 @@ FAULTS = (
 @pytest.mark.claim("One wrong answer voids the phase")
 @pytest.mark.claim("A crash, a hang or a lack of memory ends one trial and not the run")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_told_and_harms_nobody_else(shell: Shell, fault: Fault) -> None:
+def test_fault_is_reported_and_other_engines_stay_valid(shell: Shell, fault: Fault) -> None:
     plan = {"param_records": 2000, "samples": 1, "phases": ",".join(fault.rows), **fault.plan}
     ended = shell.dyno("run", "records", "-e", f"{fault.engine},memory", *small(**plan), "-o", shell.file)
     cells = shell.cells()
@@ -192,7 +192,7 @@ def run(shell: Shell, engine: str, **plan: object) -> int:
 
 
 @pytest.mark.claim("Every answer of a read is compared with the dataset")
-def test_one_wrong_record_in_100_000_reads_is_found(shell: Shell) -> None:
+def test_single_wrong_record_in_100000_reads_voids_row(shell: Shell) -> None:
     assert run(shell, "liar-wrong,memory", param_records=100_000) == 1
     cells = shell.cells()
     assert cells["memory", "rand-key"]["operations"] == 100_000
@@ -202,12 +202,12 @@ def test_one_wrong_record_in_100_000_reads_is_found(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("engine", ["crasher", "liar-missing", "refuser", "raiser:every=1"])
-def test_when_nothing_could_be_measured_the_status_is_3(shell: Shell, engine: str) -> None:
+def test_run_without_valid_rows_exits_with_3(shell: Shell, engine: str) -> None:
     assert run(shell, engine, retries=0) == 3
     assert not shell.cells()[engine, "rand-key"]["valid"]
 
 
-def test_a_trial_that_crashes_once_is_tried_again_and_carries_the_doubt(shell: Shell) -> None:
+def test_crashed_trial_is_retried_and_carries_a_doubt(shell: Shell) -> None:
     shell.given["FAULTY_STATE"] = str(shell.home / "crashed")
     assert run(shell, "crash-once,memory") == 0
     first, second = shell.attempts("crash-once")
@@ -223,13 +223,13 @@ def test_a_trial_that_crashes_once_is_tried_again_and_carries_the_doubt(shell: S
     assert doubt["text"] == "1 of 2 attempts failed; the first: killed by SIGSEGV (in rand-key)"
 
 
-def test_a_trial_is_tried_again_as_often_as_the_plan_says(shell: Shell) -> None:
+def test_trial_is_retried_as_often_as_planned(shell: Shell) -> None:
     assert run(shell, "crasher", retries=3, samples=1) == 3
     assert [attempt["attempt"] for attempt in shell.attempts("crasher")] == [0, 1, 2, 3]
 
 
 @pytest.mark.claim("An engine's output does not reach the result")
-def test_what_an_engine_prints_reaches_neither_the_result_nor_the_terminal(shell: Shell) -> None:
+def test_engine_output_reaches_neither_result_nor_terminal(shell: Shell) -> None:
     arguments = small(samples=1, param_records=2000)
     ended = shell.dyno("run", "records", "-e", "printer", *arguments, "-o", shell.file)
     assert ended.status == 0
@@ -240,7 +240,7 @@ def test_what_an_engine_prints_reaches_neither_the_result_nor_the_terminal(shell
     assert attempt["samples"][0]["operations"] == attempt["samples"][0]["checked"] == 2000
 
 
-def test_what_an_engine_writes_to_the_workers_pipe_ends_its_trial_and_not_the_run(shell: Shell) -> None:
+def test_write_to_workers_pipe_fails_only_that_engine(shell: Shell) -> None:
     assert run(shell, "scribbler,memory", retries=0) == 1
     cells = shell.cells()
     assert cells["memory", "rand-key"]["valid"]
@@ -249,7 +249,7 @@ def test_what_an_engine_writes_to_the_workers_pipe_ends_its_trial_and_not_the_ru
 
 
 @pytest.mark.claim("Operations that raise are counted, but not as work")
-def test_errors_are_counted_and_not_taken_for_work(shell: Shell) -> None:
+def test_raising_operations_count_as_errors_not_work(shell: Shell) -> None:
     assert run(shell, "raiser") == 0
     (sample,) = shell.attempts("raiser")[0]["samples"]
     assert only(sample, "operations", "errors", "items", "checked") == (2000, 20, 1980, 1980)
@@ -264,7 +264,7 @@ def only(sample: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.claim("A crash, a hang or a lack of memory ends one trial and not the run")
-def test_an_engine_that_takes_all_memory_is_stopped_early(shell: Shell) -> None:
+def test_leaking_engine_is_stopped_near_memory_limit(shell: Shell) -> None:
     assert run(shell, "leaker", memory=0.3, retries=0) == 3
     (attempt,) = shell.attempts("leaker")
     taken = attempt["resources"]["peak_anonymous_bytes"]
@@ -272,12 +272,12 @@ def test_an_engine_that_takes_all_memory_is_stopped_early(shell: Shell) -> None:
     assert 0.3 * GIB < taken < 1.5 * GIB
 
 
-def test_a_process_that_an_engine_left_in_a_session_of_its_own_is_ended(shell: Shell) -> None:
+def test_detached_process_of_an_engine_is_killed(shell: Shell) -> None:
     run(shell, "forker:how=detach")
 
 
 @pytest.mark.parametrize("when", ["start", "work"])
-def test_the_death_of_one_of_several_clients_is_told(shell: Shell, when: str) -> None:
+def test_client_death_is_reported_and_fails_the_row(shell: Shell, when: str) -> None:
     shell.given["FAULTY_CLIENT"] = when
     assert run(shell, "client-crasher,lmdb", clients=3, retries=0, timeout=8) == 1
     cells = shell.cells()
@@ -285,7 +285,7 @@ def test_the_death_of_one_of_several_clients_is_told(shell: Shell, when: str) ->
     assert "client 1 ended without a result" in cells["client-crasher", "rand-key"]["why"]
 
 
-def test_an_engine_that_cannot_be_imported_is_named_and_hides_nobody(shell: Shell) -> None:
+def test_unimportable_engine_is_named_and_others_still_run(shell: Shell) -> None:
     ended = shell.dyno("run", "records", "-e", "bad-attribute,memory", "-o", shell.file)
     assert ended.status == 2
     assert is_one_line(ended.err)
@@ -294,14 +294,14 @@ def test_an_engine_that_cannot_be_imported_is_named_and_hides_nobody(shell: Shel
     assert run(shell, "memory") == 0
 
 
-def test_an_import_error_of_several_lines_is_told_in_one(shell: Shell) -> None:
+def test_multiline_import_error_is_reported_in_one_line(shell: Shell) -> None:
     ended = shell.dyno("run", "records", "-e", "bad-import,memory", "-o", shell.file)
     assert ended.status == 2
     assert "engine bad-import (faulty_bad_import:ENGINE) can't be imported: ImportError: libfaulty" in ended.err
     assert is_one_line(ended.err)
 
 
-def test_an_engine_whose_module_is_missing_is_refused_with_the_command_that_installs_it(shell: Shell) -> None:
+def test_missing_module_is_refused_with_install_command(shell: Shell) -> None:
     ended = shell.dyno("run", "records", "-e", "absent,memory", "-o", shell.file)
     assert ended == (2, "", "dyno: engine absent needs dyno_no_such_module: dyno install absent\n")
     assert not shell.file.exists()
@@ -313,7 +313,7 @@ CLAIMS = ("object", "dict", "string", "name", "number", "failure")
 
 
 @pytest.mark.claim("Answers are compared by exact type; their own comparison methods are never called")
-def test_what_claims_to_equal_everything_is_void(shell: Shell) -> None:
+def test_answers_that_claim_to_equal_everything_are_void(shell: Shell) -> None:
     shell.plugins = [TESTS / "plugins" / "vain"]
     phases = ("rand-key", "rand-index", "scan", "update", "mixed")
     engines = ",".join(f"vain:how={how}" for how in CLAIMS)

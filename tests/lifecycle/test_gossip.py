@@ -110,31 +110,31 @@ def judged(told: dict[str, Any], why: str | None) -> None:
 
 @pytest.mark.claim("A report that can't be stored ends the trial")
 @pytest.mark.parametrize("how", ENGINES)
-def test_what_an_engine_declares_is_fit_or_ends_its_trial(rows: Cells, how: str) -> None:
+def test_engine_metadata_is_accepted_only_if_storable(rows: Cells, how: str) -> None:
     why = ENGINES[how]
     judged(rows[f"talker:{how}", "rand-key"], why and f"error in insert-blind-noindices: engine talker: {why}")
 
 
 @pytest.mark.claim("Text from engines and files can't harm its reader")
 @pytest.mark.parametrize("how", FAILING)
-def test_how_an_engine_fails_is_told_in_harmless_words(rows: Cells, how: str) -> None:
+def test_engine_failures_are_reported_as_sanitized_text(rows: Cells, how: str) -> None:
     judged(rows[f"talker:{how}", "rand-key"], FAILING[how])
 
 
 @pytest.mark.claim("No sample reports more than was possible")
 @pytest.mark.parametrize("how", REPORTS)
-def test_what_a_tool_reports_is_possible_or_counts_for_nothing(reports: Cells, how: str) -> None:
+def test_tool_report_is_valid_only_if_possible(reports: Cells, how: str) -> None:
     judged(reports[f"fibber:report={how}", "tool"], REPORTS[how])
 
 
-def test_those_beside_them_are_measured(talked: Shell, rows: Cells) -> None:
+def test_other_engines_of_the_run_are_valid(talked: Shell, rows: Cells) -> None:
     for name in ("memory", "null"):
         assert all(cell["valid"] for (engine, _), cell in rows.items() if engine == name)
     assert talked.shown()["complete"] is True
 
 
 @pytest.mark.claim("Text from engines and files can't harm its reader")
-def test_what_is_kept_is_what_was_said_with_escapes(talked: Shell, reported: Shell) -> None:
+def test_run_file_keeps_engine_text_escaped_and_truncated(talked: Shell, reported: Shell) -> None:
     attempts = {str(sorted(a["settings"])): a for a in talked.attempts("talker") if a["settings"]}
     (attempt,) = attempts.values()
     (harmful,) = (name for name in attempt["settings"] if name.startswith("\\x1b[31mred"))
@@ -154,7 +154,7 @@ SHOWN = ("show", "show --samples --csv", "show --markdown", "report", "compare")
 
 @pytest.mark.claim("Text from engines and files can't harm its reader")
 @pytest.mark.parametrize("how", SHOWN)
-def test_it_is_shown_without_harm(talked: Shell, reported: Shell, how: str) -> None:
+def test_reports_show_engine_text_without_control_characters(talked: Shell, reported: Shell, how: str) -> None:
     command, *flags = how.split()
     for shell in (talked, reported):
         ended = shell.dyno(command, shell.file, *flags)
@@ -163,7 +163,7 @@ def test_it_is_shown_without_harm(talked: Shell, reported: Shell, how: str) -> N
         harmless(ended)
 
 
-def test_a_site_of_both_is_made(talked: Shell, reported: Shell) -> None:
+def test_site_is_built_from_runs_with_harmful_text(talked: Shell, reported: Shell) -> None:
     ended = talked.dyno("site", talked.file, reported.file, "-o", talked.home / "site")
     assert ended.status == 0, ended.err
     harmless(ended)
@@ -175,7 +175,7 @@ UNFIT = "is not one line of text that can be shown"
 
 
 @pytest.mark.claim("Text from engines and files can't harm its reader")
-def test_declarations_that_do_harm_are_named_and_not_shown(shell: Shell) -> None:
+def test_list_reports_harmful_declarations_with_escapes(shell: Shell) -> None:
     shell.plugins = PLUGINS
     ended = shell.dyno("list")
     assert ended.status == 0, ended.err
@@ -203,7 +203,7 @@ BROKEN = {
 """The expected error for each broken plug-in."""
 
 
-def test_a_broken_declaration_is_named_and_nothing_else_is_affected(shell: Shell) -> None:
+def test_broken_declaration_is_named_and_others_unaffected(shell: Shell) -> None:
     shell.plugins = [TESTS / "plugins" / "broken"]
     ended = shell.dyno("list")
     assert ended.status == 0, ended.err
@@ -221,7 +221,7 @@ def test_a_broken_declaration_is_named_and_nothing_else_is_affected(shell: Shell
 
 
 @pytest.mark.parametrize("name", ["harmful-title", "harmful-needs", "harmful-import"])
-def test_an_engine_whose_declaration_does_harm_is_refused_in_one_line(shell: Shell, name: str) -> None:
+def test_harmful_engine_declaration_is_a_one_line_error(shell: Shell, name: str) -> None:
     shell.plugins = PLUGINS
     ended = shell.dyno("run", "records", "-e", f"memory,{name}", "-o", shell.file)
     assert (ended.status, ended.out) == (2, "")
@@ -229,7 +229,7 @@ def test_an_engine_whose_declaration_does_harm_is_refused_in_one_line(shell: She
     harmless(ended)
 
 
-def test_the_proof_of_tiers_shows_no_harm(shell: Shell) -> None:
+def test_selftest_tiers_output_has_no_control_characters(shell: Shell) -> None:
     if shutil.which("strace") is None:
         pytest.skip("nothing is traced without strace")
     shell.plugins = PLUGINS

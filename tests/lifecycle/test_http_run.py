@@ -44,7 +44,7 @@ def samples(shell: Shell, engine: str) -> list[dict[str, Any]]:
     return [sample for attempt in shell.attempts(engine) for sample in attempt["samples"]]
 
 
-def test_nginx_is_asked_one_by_one_and_many_at_once_kept_and_fresh(shell: Shell) -> None:
+def test_nginx_is_measured_with_kept_and_fresh_connections(shell: Shell) -> None:
     run(shell, "-p", "inflight=1,8,64", "-p", "body=1000")
     phases = rows(shell)
     assert [(row["phase"], row["params"]["inflight"]) for row in phases] == [
@@ -63,7 +63,7 @@ def test_nginx_is_asked_one_by_one_and_many_at_once_kept_and_fresh(shell: Shell)
     assert shell.left() == [] and shell.strays() == []
 
 
-def test_by_tls_and_http_2_and_an_open_loop(shell: Shell) -> None:
+def test_open_loop_runs_over_tls_and_http_2(shell: Shell) -> None:
     run(shell, "-e", "nginx:tls=yes", "-p", "protocol=1.1,2", "-p", "inflight=4", "--rate", "500", "-p", "body=50000")
     phases = rows(shell)
     assert len(phases) == 4 and all(row["valid"] for row in phases)
@@ -73,7 +73,7 @@ def test_by_tls_and_http_2_and_an_open_loop(shell: Shell) -> None:
         assert sample["checked"] == sample["operations"] == 300
 
 
-def test_a_stall_is_in_the_response_times_of_an_open_loop(shell: Shell) -> None:
+def test_open_loop_response_times_include_a_stall(shell: Shell) -> None:
     """A server answers one request at a time, and stalls once for 1 s during 300 requests at 100 per second. A
     request that is due k periods of 10 ms after the start of the stall waits for 1 s - k * 10 ms. The p95 of 300 is
     the 16th largest: 0.85 s.
@@ -103,7 +103,7 @@ def site(server: Scripted, *paths: str) -> list[str]:
 
 
 @pytest.mark.claim("A row with over 1 % of failed operations has no number and is in no verdict")
-def test_a_site_that_answers_errors_at_once_is_neither_fast_nor_holds_a_rate(shell: Shell) -> None:
+def test_fast_http_errors_give_no_number_or_rate(shell: Shell) -> None:
     """A server that starts to fail: 19 of 20 answers are then an immediate 503, the others are slow."""
     turns, bad = itertools.count(), threading.Event()
 
@@ -138,7 +138,7 @@ def test_a_low_rate_is_held(shell: Shell, rate: int) -> None:
     assert "held by" in out and "not held" not in out
 
 
-def test_statuses_of_a_server_of_ones_own_are_counted_and_errors_are_no_requests(shell: Shell) -> None:
+def test_http_statuses_are_counted_and_errors_excluded(shell: Shell) -> None:
     turns = itertools.count()
 
     def turn(peer: socket.socket) -> None:
@@ -154,7 +154,7 @@ def test_statuses_of_a_server_of_ones_own_are_counted_and_errors_are_no_requests
 
 
 @pytest.mark.parametrize("other", [b"HELLO", b"hello, and more"])
-def test_one_body_that_is_another_voids(shell: Shell, other: bytes) -> None:
+def test_single_different_body_voids_the_row(shell: Shell, other: bytes) -> None:
     turns = itertools.count()
 
     def turn(peer: socket.socket) -> None:
@@ -166,7 +166,7 @@ def test_one_body_that_is_another_voids(shell: Shell, other: bytes) -> None:
     assert not row["valid"] and "void" in row["why"]
 
 
-def test_connections_that_the_server_closes_are_not_kept(shell: Shell, plain: Scripted) -> None:
+def test_connections_closed_by_server_void_phase_kept(shell: Shell, plain: Scripted) -> None:
     run(shell, *site(plain), "-p", "inflight=4")
     reused, fresh = rows(shell)
     assert (reused["phase"], reused["valid"], fresh["valid"]) == ("kept", False, True)
@@ -174,7 +174,7 @@ def test_connections_that_the_server_closes_are_not_kept(shell: Shell, plain: Sc
 
 
 @pytest.mark.parametrize("bodies", ["same", "any"])
-def test_a_server_that_can_not_be_reached_is_refused_with_the_remedy(shell: Shell, bodies: str) -> None:
+def test_unreachable_server_is_refused_with_remedy(shell: Shell, bodies: str) -> None:
     with scripted() as gone:
         pass
     run(shell, *site(gone), "-p", "inflight=4", "-p", f"bodies={bodies}")
@@ -184,7 +184,7 @@ def test_a_server_that_can_not_be_reached_is_refused_with_the_remedy(shell: Shel
         assert "check the host and the port" in row["why"]
 
 
-def test_a_certificate_that_is_not_trusted_is_refused_with_the_remedy(shell: Shell, place: Path) -> None:
+def test_untrusted_certificate_is_refused_with_remedy(shell: Shell, place: Path) -> None:
     with closing(engine_nginx.Nginx(place, tls=True, workers=1)) as serving:
         serving.start()
         (serving.root / "page").write_text("hello")
@@ -193,7 +193,7 @@ def test_a_certificate_that_is_not_trusted_is_refused_with_the_remedy(shell: She
     assert row["why"].startswith("refused") and "insecure=yes" in row["why"] and "SSL_CERT_FILE" in row["why"]
 
 
-def test_a_reference_request_that_is_answered_with_an_error_is_refused(shell: Shell) -> None:
+def test_http_error_to_reference_request_is_refused(shell: Shell) -> None:
     """Conformance makes six requests; the seventh is the reference request."""
     turns = itertools.count(1)
 
@@ -228,7 +228,7 @@ def test_redirects_are_counted_or_followed(shell: Shell, plain: Scripted) -> Non
     assert "302: 300" in out and "200: 300" in out and "followed redirects" in out
 
 
-def test_a_server_asks_for_a_client_certificate(shell: Shell, place: Path) -> None:
+def test_client_certificate_is_sent_if_configured(shell: Shell, place: Path) -> None:
     words = ("--phases", "fresh", "-p", "protocol=1.1,2", "-p", "inflight=2", "-p", "method=HEAD")
     run(shell, "-e", "nginx:tls=yes+verify=yes", *words)
     assert [(row["valid"], row["facts"]["protocol"]) for row in rows(shell)] == [(True, "1.1"), (True, "2")]
@@ -243,7 +243,7 @@ def test_a_server_asks_for_a_client_certificate(shell: Shell, place: Path) -> No
     assert without["why"].startswith("refused") and "HTTP 400" in without["why"]
 
 
-def test_another_version_of_http_than_requested_is_no_measurement(shell: Shell, place: Path) -> None:
+def test_row_is_invalid_if_http_version_differs(shell: Shell, place: Path) -> None:
     run(shell, "-e", "nginx:tls=yes", "--phases", "fresh", "-p", "protocol=3", "-p", "inflight=1")
     assert all("without HTTP/3" in row["why"] for row in rows(shell))
     with closing(engine_nginx.Nginx(place, tls=True, workers=1)) as serving:
@@ -260,7 +260,7 @@ def test_another_version_of_http_than_requested_is_no_measurement(shell: Shell, 
     assert "void: not HTTP/2" in row["why"]
 
 
-def test_a_second_process_loads_the_server_meanwhile(shell: Shell) -> None:
+def test_stress_loads_the_server_from_second_process(shell: Shell) -> None:
     run(shell, "-p", "stress=0,16", "-p", "inflight=1")
     assert all(row["valid"] for row in rows(shell))
     second = [row["facts"].get("stress_requests") for row in rows(shell)]
@@ -269,7 +269,7 @@ def test_a_second_process_loads_the_server_meanwhile(shell: Shell) -> None:
     assert shell.left() == [] and shell.strays() == []
 
 
-def test_runs_of_two_places_are_one_table(shell: Shell) -> None:
+def test_report_by_place_tabulates_runs_together(shell: Shell) -> None:
     run(shell, "-e", "nginx", "-p", "inflight=1", "--phases", "fresh")
     for place in ("paris", "tokyo"):
         (shell.home / f"{place}.json").write_bytes(shell.file.read_bytes())
@@ -281,7 +281,7 @@ def test_runs_of_two_places_are_one_table(shell: Shell) -> None:
     assert shell.dyno("report", "paris.json", "--by", "place", "-o", "x.html").status == 2
 
 
-def test_a_run_without_parts_has_no_table_by_place(shell: Shell) -> None:
+def test_report_by_place_refuses_run_without_parts(shell: Shell) -> None:
     shell.dyno("run", "selftest", "-p", "operations=10", "--samples", "1", "-o", shell.file)
     status, out, err = shell.dyno("report", shell.file, "--by", "place")
     assert (status, out) == (2, "") and is_one_line(err)
@@ -303,7 +303,7 @@ def test_a_run_without_parts_has_no_table_by_place(shell: Shell) -> None:
         (["-e", "website:url=https://x/+secret=geheim"], "expected NAME: VALUE"),
     ],
 )
-def test_what_can_not_be_asked_for_is_one_line(shell: Shell, words: list[str], said: str) -> None:
+def test_invalid_options_are_a_one_line_error(shell: Shell, words: list[str], said: str) -> None:
     status, out, err = shell.dyno("run", "http", *words)
     assert (status, out) == (2, "") and is_one_line(err) and said in err
 
@@ -314,7 +314,7 @@ def plain() -> Iterator[Scripted]:
         yield server
 
 
-def test_a_password_in_an_address_is_kept_nowhere(shell: Shell, plain: Scripted, tmp_path: Path) -> None:
+def test_password_in_url_is_sent_but_not_stored(shell: Shell, plain: Scripted, tmp_path: Path) -> None:
     url = plain.url.replace("http://", "http://me:geheimnis@")
     run(shell, "-e", f"website:url={url}/page", "--phases", "fresh", "-p", "inflight=2")
     (row,) = rows(shell)

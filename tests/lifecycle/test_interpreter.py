@@ -42,7 +42,7 @@ def elder(shell: Shell, cache: Path) -> str:
     return version
 
 
-def test_trials_run_in_the_interpreter_that_the_engine_names(elder: str, shell: Shell, cache: Path) -> None:
+def test_trials_run_in_the_engines_interpreter(elder: str, shell: Shell, cache: Path) -> None:
     run = ("run", "records", "-e", "elder,sqlite", "-o", shell.file, *small(), "--all")
     assert shell.dyno(*run) == (2, "", f"dyno: engine elder needs Python {elder}: dyno install elder\n")
     status, out, err = shell.dyno("install", "elder")
@@ -67,7 +67,7 @@ def test_trials_run_in_the_interpreter_that_the_engine_names(elder: str, shell: 
     assert f" in Python {theirs.pop()} (" in measured and f"Python {here}" not in measured
 
 
-def test_the_code_that_runs_there_is_this_dynos(elder: str, shell: Shell, cache: Path) -> None:
+def test_broken_dyno_link_in_interpreter_is_repaired(elder: str, shell: Shell, cache: Path) -> None:
     (at,) = (cache / "dyno" / "interpreters" / f"elder-{elder}").glob("lib/python*/site-packages/dyno")
     # A broken link, as after moving the checkout.
     at.unlink()
@@ -76,7 +76,7 @@ def test_the_code_that_runs_there_is_this_dynos(elder: str, shell: Shell, cache:
     assert ended.status == 0, ended.out + ended.err
 
 
-def test_an_environment_that_lost_its_interpreter_is_made_again(elder: str, shell: Shell, cache: Path) -> None:
+def test_environment_without_python_asks_for_dyno_install(elder: str, shell: Shell, cache: Path) -> None:
     python = cache / "dyno" / "interpreters" / f"elder-{elder}" / "bin" / "python"
     if not python.exists():
         pytest.skip("it was not made")

@@ -64,7 +64,7 @@ def left_behind(machines: Machines) -> list[str]:
 @pytest.mark.claim("Clients on other machines are counted, checked and verified like those here")
 @pytest.mark.parametrize("load", ["library", "native"])
 @pytest.mark.parametrize("engine", SERVERS)
-def test_clients_on_two_machines_are_one_sample(shell: Shell, machines: Machines, engine: str, load: str) -> None:
+def test_clients_on_two_machines_form_one_sample(shell: Shell, machines: Machines, engine: str, load: str) -> None:
     require(registry.engine(engine))
     pace = {"rate": 400, "duration": 2} if load == "native" else {"duration": 2}
     ended = shell.dyno(*command(shell, machines, engine, load=load, **pace))
@@ -90,7 +90,7 @@ def test_clients_on_two_machines_are_one_sample(shell: Shell, machines: Machines
     assert left_behind(machines) == []
 
 
-def test_a_closed_loop_of_reads_is_one_batch(shell: Shell, machines: Machines) -> None:
+def test_remote_closed_loop_reads_run_in_one_batch(shell: Shell, machines: Machines) -> None:
     require(registry.engine("postgresql"))
     ended = shell.dyno(*command(shell, machines, "postgresql", phases="rand-key", duration=2, load="library"))
     assert ended.status == 0, ended
@@ -104,7 +104,7 @@ KILLED = {"one": "lost one", "child": "the process of its clients ended", "sched
 
 @pytest.mark.claim("A lost machine ends the trial with its name, and loads nothing twice")
 @pytest.mark.parametrize("what", KILLED)
-def test_what_is_killed_ends_the_trial_with_its_name(shell: Shell, machines: Machines, what: str) -> None:
+def test_killed_remote_process_is_named_in_failed_trial(shell: Shell, machines: Machines, what: str) -> None:
     require(registry.engine("redis"))
     words = command(shell, machines, "redis", duration=200, rate=100)
     with shell.started(*words) as process:
@@ -137,14 +137,14 @@ def test_what_is_killed_ends_the_trial_with_its_name(shell: Shell, machines: Mac
         (["-e", f"redis:listen={HERE}+url=redis://127.0.0.1:1"], "leave one of them out"),
     ],
 )
-def test_a_request_that_cannot_be_is_one_line(shell: Shell, words: list[str], says: str) -> None:
+def test_invalid_load_from_is_a_one_line_error(shell: Shell, words: list[str], says: str) -> None:
     ended = shell.dyno("run", "records", *words, "-o", shell.file)
     assert ended.status == 2
     assert says in ended.err and len(ended.err.strip().splitlines()) == 1
     assert not shell.file.exists()
 
 
-def test_a_scheduler_that_is_not_there_is_named(shell: Shell) -> None:
+def test_unreachable_scheduler_is_named_in_the_error(shell: Shell) -> None:
     require(registry.engine("redis"))
     words = ["run", "records", "-e", f"redis:listen={HERE}", *small(samples=1, retries=0), "--phases", "mixed"]
     ended = shell.dyno(*words, "--load-from", "tcp://127.0.0.1:1", "--plain-tcp", "-o", shell.file)
@@ -153,7 +153,7 @@ def test_a_scheduler_that_is_not_there_is_named(shell: Shell) -> None:
     assert attempt["outcome"] == "error" and "can't reach the scheduler" in attempt["why"]
 
 
-def test_a_scheduler_with_tls_is_used_by_its_certificate(shell: Shell, tmp_path: Path) -> None:
+def test_tls_scheduler_needs_client_certificate(shell: Shell, tmp_path: Path) -> None:
     require(registry.engine("redis"))
     if not Path("/usr/bin/openssl").exists():
         unavailable("openssl is not installed")
@@ -195,7 +195,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_local_cluster_with_tls_is_a_machine(shell: Shell, tmp_path: Path) -> None:
+def test_local_tls_cluster_counts_as_one_machine(shell: Shell, tmp_path: Path) -> None:
     require(registry.engine("redis"))
     if find_spec("distributed") is None:
         unavailable("Dask is not installed")
@@ -225,7 +225,7 @@ def test_a_local_cluster_with_tls_is_a_machine(shell: Shell, tmp_path: Path) -> 
     assert list(sample["machines"]) == [HERE] and sample["void"] is None
 
 
-def test_doctor_tells_of_each_machine(shell: Shell, machines: Machines) -> None:
+def test_doctor_describes_each_machine(shell: Shell, machines: Machines) -> None:
     refused = shell.dyno("doctor", "--load-from", machines.address)
     assert refused.status == 2 and "--plain-tcp" in refused.err
     ended = shell.dyno("doctor", "--load-from", machines.address, "--plain-tcp")
@@ -245,7 +245,7 @@ budget = 0.2
 
 
 @pytest.mark.claim("A fleet's machine that disappears leaves what it finished, and continues when it is back")
-def test_a_fleet_runs_the_plan_everywhere(shell: Shell, machines: Machines) -> None:
+def test_fleet_completes_plan_after_lost_machine_returns(shell: Shell, machines: Machines) -> None:
     plan = shell.home / "plan.toml"
     plan.write_text(PLAN)
     words = ["run", plan, "--fleet", machines.address, "--plain-tcp", "-o", "fleet.json"]
@@ -268,7 +268,7 @@ def test_a_fleet_runs_the_plan_everywhere(shell: Shell, machines: Machines) -> N
     assert table.status == 0 and "fleet.one" in table.out and "fleet.two" in table.out, table
 
 
-def test_a_dry_run_of_a_fleet_is_refused_and_runs_nothing(shell: Shell) -> None:
+def test_dry_run_with_fleet_is_refused(shell: Shell) -> None:
     words = ("run", "records", "--fleet", "tcp://127.0.0.1:1", "--plain-tcp", "--dry-run")
     ended = shell.dyno(*words, "-o", shell.file)
     assert ended.status == 2 and "--dry-run" in ended.err

@@ -11,7 +11,7 @@ from dyno import registry
 from dyno.suites.memory import BLOCKS, CHASE, TRIAD
 
 
-def test_each_pattern_is_measured_by_the_engine_that_has_it(shell: Shell) -> None:
+def test_each_engine_measures_its_own_patterns(shell: Shell) -> None:
     for name in ("sysbench", "native_kernel"):
         require(registry.engine(name))
     ended = shell.dyno(
@@ -30,7 +30,7 @@ def test_each_pattern_is_measured_by_the_engine_that_has_it(shell: Shell) -> Non
                 assert (sample["bytes"] is None) == (sample["phase"] == CHASE)
 
 
-def test_the_steps_of_the_caches_are_a_chart(shell: Shell) -> None:
+def test_caches_chart_plots_chase_by_size(shell: Shell) -> None:
     require(registry.engine("native_kernel"))
     sizes = ("-p", "size_kib=4,64")
     ended = shell.dyno(

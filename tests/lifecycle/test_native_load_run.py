@@ -28,7 +28,7 @@ SMALL = ("-p", "txn=1", "--samples", 1, "--duration", 0.3)
 
 @pytest.mark.parametrize("clients", [1, 17])
 @pytest.mark.parametrize("engine", ["redis", "valkey", "postgresql", "mariadb", "ferretdb"])
-def test_every_phase_of_single_operations(engine: str, clients: int, shell: Shell) -> None:
+def test_native_load_runs_every_single_operation_phase(engine: str, clients: int, shell: Shell) -> None:
     require(registry.engine(engine))
     words = ("run", "records", "-e", engine, "--load", "native", "--clients", clients, "--phases", PHASES)
     # FerretDB reads its whole collection to find a record.
@@ -69,7 +69,7 @@ def test_an_open_loop_reports_response_times(shell: Shell) -> None:
     assert sample["response"] is not None and 400 < sample["operations"] <= sample["due"] < 600
 
 
-def test_what_a_warm_up_has_written_is_expected(shell: Shell) -> None:
+def test_updates_written_during_warmup_are_expected(shell: Shell) -> None:
     """A warm-up ends in the middle of a round, and what it updated last may stay until the end."""
     require(registry.engine("redis"))
     words = ("run", "records", "-e", "redis", "--load", "native", "--clients", 3, "--phases", "update", "-p", "txn=1")
@@ -78,7 +78,7 @@ def test_what_a_warm_up_has_written_is_expected(shell: Shell) -> None:
     assert [sample["void"] for attempt in shell.attempts("redis") for sample in attempt["samples"]] == [None]
 
 
-def test_what_has_no_native_load_is_refused(shell: Shell) -> None:
+def test_suite_without_native_load_is_refused(shell: Shell) -> None:
     require(registry.engine("postgresql"))
     ended = shell.dyno("run", "series", "-e", "postgresql", "--load", "native", "-o", shell.file)
     assert ended.status == 2 and "postgresql has no native load in suite series" in ended.err
@@ -207,9 +207,7 @@ def _words(engine: str, url: str, seconds: float, records: int) -> tuple[object,
     ("engine", "records", "healthy"),
     [("redis", 2000, 20_000), ("postgresql", 2000, 10_000), ("mariadb", 2000, 10_000), ("ferretdb", 100, 300)],
 )
-def test_one_wrong_byte_in_many_answers_voids_the_row(
-    engine: str, records: int, healthy: int, shell: Shell, place: Path
-) -> None:
+def test_single_flipped_bit_voids_the_row(engine: str, records: int, healthy: int, shell: Shell, place: Path) -> None:
     with served(engine, place, healthy) as (_, proxy, url):
         ended = shell.dyno(*_words(engine, url, 40, records), "-o", shell.file)
     assert ended.status in (1, 3) and proxy.records > healthy, ended
@@ -219,7 +217,7 @@ def test_one_wrong_byte_in_many_answers_voids_the_row(
 
 
 @pytest.mark.parametrize("engine", ["redis", "postgresql", "mariadb", "ferretdb"])
-def test_a_server_that_dies_is_an_error_in_one_line(engine: str, shell: Shell, place: Path) -> None:
+def test_server_death_is_a_one_line_error(engine: str, shell: Shell, place: Path) -> None:
     with (
         served(engine, place) as (server, proxy, url),
         shell.started(*_words(engine, url, 60, 100), "-o", shell.file) as run,
@@ -246,7 +244,7 @@ def test_timeout_names_the_client_without_an_answer(shell: Shell, place: Path) -
     assert re.fullmatch(f"not done after 4 s: {waited}", attempt["why"])
 
 
-def test_notices_and_changed_parameters_are_no_answers(shell: Shell, place: Path) -> None:
+def test_postgresql_notices_and_parameter_changes_are_ignored(shell: Shell, place: Path) -> None:
     """With these settings, PostgreSQL sends a notice for every statement. With a new time zone, it sends a parameter
     that nobody asked for."""
     import psycopg
@@ -273,7 +271,7 @@ def test_notices_and_changed_parameters_are_no_answers(shell: Shell, place: Path
 
 
 @pytest.mark.parametrize("engine", ["postgresql", "redis"])
-def test_an_open_loop_with_512_connections(engine: str, shell: Shell) -> None:
+def test_open_loop_runs_with_512_connections(engine: str, shell: Shell) -> None:
     """PostgreSQL's default is 100 connections, and the limit of open files is often 1,024. The run has no null
     engine: 512 processes of it would need more memory than machines have."""
     require(registry.engine(engine))

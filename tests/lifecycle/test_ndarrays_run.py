@@ -10,7 +10,7 @@ from dyno import registry
 RUN = ("run", "ndarrays", "-e", "numpy_memmap", "-p", "shape=40x50x60", "--samples", 1, "--budget", 0.2)
 
 
-def test_slices_along_each_axis_of_two_shapes_of_chunks(shell: Shell) -> None:
+def test_each_axis_is_read_for_each_chunk_shape(shell: Shell) -> None:
     require(registry.engine("numpy_memmap").through("ndarrays"))
     chunks = "16x16x16,1x50x60"
     ended = shell.dyno(*RUN, "-p", f"chunks={chunks}", "-p", "slices=3", "-o", shell.file)
@@ -29,7 +29,7 @@ def test_slices_along_each_axis_of_two_shapes_of_chunks(shell: Shell) -> None:
             assert hot["temperature"] == "hot" and hot["bytes"] == hot["items"] * floats * 4 and hot["checked"]
 
 
-def test_chunks_that_do_not_fit_and_missing_axes_are_named(shell: Shell) -> None:
+def test_invalid_chunks_axes_shapes_and_engines_are_named(shell: Shell) -> None:
     require(registry.engine("numpy_memmap").through("ndarrays"))
     phases = "read-axis-2-hot,read-axis-3-cold"
     ended = shell.dyno(*RUN, "-p", "chunks=16x16,8x8x8", "--phases", phases, "-o", shell.file)

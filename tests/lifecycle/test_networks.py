@@ -135,7 +135,7 @@ class Counter:
 
 @pytest.mark.claim("Load from other machines adds up to what the server itself has counted")
 @pytest.mark.parametrize(("load", "pace"), [("library", {"rate": RATE}), ("native", {})], ids=["open", "closed"])
-def test_four_machines_add_up_to_the_servers_own_counter(
+def test_operations_of_four_machines_equal_server_counter(
     shell: Shell, laboratory: Start, load: str, pace: dict[str, int]
 ) -> None:
     lab = laboratory(FOUR, ahead={"two": HOUR, "four": 7})
@@ -161,7 +161,7 @@ def test_four_machines_add_up_to_the_servers_own_counter(
 
 
 @pytest.mark.claim("A machine that is slower than the others is named")
-def test_a_machine_with_half_its_cpu_is_named(shell: Shell, laboratory: Start) -> None:
+def test_slow_machine_is_named_in_a_doubt(shell: Shell, laboratory: Start) -> None:
     lab = laboratory(("one", "two", "three"), cores={"two": 0.2})
     ended = shell.dyno(*words(shell, lab, clients=3, duration=SECONDS, load="library"))
     assert ended.status == 0, ended
@@ -173,7 +173,7 @@ def test_a_machine_with_half_its_cpu_is_named(shell: Shell, laboratory: Start) -
 
 @pytest.mark.claim("A write that another machine's client has lost is found by the check of the whole store")
 @pytest.mark.parametrize("loses", [True, False])
-def test_a_lost_write_of_another_machine_voids_the_row(shell: Shell, laboratory: Start, loses: bool) -> None:
+def test_lost_remote_write_voids_the_row(shell: Shell, laboratory: Start, loses: bool) -> None:
     shell.plugins = [TESTS / "plugins" / "losing"]
     lab = laboratory(("one", "two"), prefixes={"two": ["env", "DYNO_TEST_LOSES=1"]} if loses else {})
     plan = {"phases": "update", "param_txn": 1, "rate": 400, "duration": 2, "load": "library"}
@@ -244,7 +244,7 @@ KINDS = ("one", "child", "scheduler")
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_kills_at_a_hundred_moments_end_with_a_name(shell: Shell, laboratory: Start) -> None:
+def test_killed_remote_process_is_named_at_any_moment(shell: Shell, laboratory: Start) -> None:
     lab = laboratory(("one", "two"))
     draws = random.Random(41)
     kills = [(draws.choice(KINDS), draws.uniform(0.8, 7), draws.choice(["library", "native"])) for _ in range(100)]

@@ -74,7 +74,7 @@ def test_every_phase_of_every_storage_is_valid(engine: str, clients: int, shell:
 
 
 @pytest.mark.claim("A server that dies within a phase is a failed trial, which is repeated, and voids nothing")
-def test_a_server_that_dies_fails_the_trial_and_the_run_goes_on(shell: Shell) -> None:
+def test_server_death_fails_trial_and_run_continues(shell: Shell) -> None:
     """Kills the server in the last phase, because later phases would fail without a server."""
     need("zeo")
     chosen = ("--phases", "write", "-p", "objects=100", "-p", "transactions=100000", "--samples", 2, "--budget", 4)

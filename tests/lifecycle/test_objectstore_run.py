@@ -73,7 +73,7 @@ def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
         (["-e", "versitygw:throttle=9"], "at least 200"),
     ],
 )
-def test_what_can_not_be_asked_for_is_one_line(shell: Shell, words: list[str], said: str) -> None:
+def test_invalid_options_are_a_one_line_error(shell: Shell, words: list[str], said: str) -> None:
     status, out, err = shell.dyno("run", "objectstore", *words)
     assert (status, out) == (2, "") and is_one_line(err) and said in err
     assert "AKIDYNO" not in err and "geheim" not in err
@@ -254,9 +254,7 @@ class Bucket:
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
-def test_the_next_run_removes_what_a_killed_run_left(
-    shell: Shell, served: Any, mine: Any, by: signal.Signals
-) -> None:
+def test_next_run_removes_objects_of_killed_run(shell: Shell, served: Any, mine: Any, by: signal.Signals) -> None:
     bucket = Bucket(mine, f"mine-{by.name.lower()}")
     engine = f"s3:url={served.address.url}+bucket={bucket.name}+client=thin"
     size = ("-p", "objects=100000", "-p", "size=1000", "-p", "inflight=1", "--timeout", "600")
@@ -273,7 +271,7 @@ def test_the_next_run_removes_what_a_killed_run_left(
 
 
 @pytest.mark.parametrize("by", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "default", "profile other"])
-def test_the_endpoint_is_found_like_the_aws_tools_do(shell: Shell, served: Any, mine: Any, by: str) -> None:
+def test_endpoint_is_read_from_aws_environment_and_config(shell: Shell, served: Any, mine: Any, by: str) -> None:
     if by.startswith("AWS"):
         shell.given[by] = served.address.url
     else:
@@ -322,7 +320,7 @@ def test_a_wrong_body_voids_the_phase(shell: Shell, served: Any, mine: Any, size
         ({}, "+bucket=nobodys", "the bucket does not exist"),
     ],
 )
-def test_errors_are_one_line_and_no_secret_is_printed(
+def test_errors_are_one_line_without_secrets(
     shell: Shell, served: Any, mine: Any, changed: dict[str, str], options: str, said: str
 ) -> None:
     shell.given.update(changed)
@@ -352,7 +350,7 @@ sent_bytes = 0.1
 """
 
 
-def test_both_charts_and_the_prices_are_printed(shell: Shell) -> None:
+def test_charts_and_costs_are_reported(shell: Shell) -> None:
     (shell.home / "prices.toml").write_text(PRICES)
     run(shell, "directory", "--phases", "put,get", size="1000,50000", inflight="1,4")
     phases = rows(shell)
@@ -379,7 +377,7 @@ def test_both_charts_and_the_prices_are_printed(shell: Shell) -> None:
     assert status == 0 and "Cost by prices.toml" in out and "24.00 EUR" in out
 
 
-def test_a_bucket_grows(shell: Shell) -> None:
+def test_stored_bytes_grow_with_number_of_objects(shell: Shell) -> None:
     run(shell, "directory", "--phases", "put,list", objects="20,200", prefixes="1,3", size=5_000)
     phases = rows(shell)
     assert len(phases) == 2 * 2 * 2 and all(row["valid"] for row in phases)

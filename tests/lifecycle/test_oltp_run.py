@@ -93,9 +93,7 @@ def without(tmp_path: Path, tool: str) -> str:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_where_sysbench_is_not_there_one_line_says_what_installs_it(
-    engine: str, shell: Shell, tmp_path: Path
-) -> None:
+def test_missing_sysbench_names_the_install_command(engine: str, shell: Shell, tmp_path: Path) -> None:
     require(registry.engine(engine))
     bin = tmp_path / "bin"
     bin.mkdir()
@@ -105,7 +103,7 @@ def test_where_sysbench_is_not_there_one_line_says_what_installs_it(
     assert ended.err.splitlines()[-1:] == [f"dyno: engine {engine} needs sysbench: dyno install sysbench"]
 
 
-def test_without_pgbench_an_error_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pgbench_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Debian installs pgbench beside the server's programs, so changing PATH does not hide it."""
     require(registry.engine("postgresql"))
     spec = registry.engine("postgresql").through("transactions")
@@ -114,7 +112,7 @@ def test_without_pgbench_an_error_names_the_install_command(monkeypatch: pytest.
     assert spec.lacking() == "needs pgbench: apt-get install -y postgresql"
 
 
-def test_without_a_named_server_an_error_lists_the_servers(shell: Shell) -> None:
+def test_run_without_engine_lists_the_servers(shell: Shell) -> None:
     for engine in ENGINES:
         require(registry.engine(engine).through("transactions"))
     ended = shell.dyno("run", "oltp")

@@ -76,7 +76,7 @@ def life(shared_shell: Shell) -> Life:
 
 
 @pytest.mark.claim("An engine passes a model-based check before it is measured")
-def test_conformance_comes_before_measuring_in_directories_of_its_own(life: Life) -> None:
+def test_conformance_precedes_measuring_in_separate_directories(life: Life) -> None:
     checks = [is_conformance(event) for event in life.opened]
     assert checks[0]
     assert checks == sorted(checks, reverse=True), "a conformance check after measuring began"
@@ -87,12 +87,12 @@ def test_conformance_comes_before_measuring_in_directories_of_its_own(life: Life
     assert {"commit", "get", "seek"} <= set(before[:measured]), "the checks write, read and scan"
 
 
-def test_each_insert_phase_has_a_fresh_store_and_later_phases_share_the_last(life: Life) -> None:
+def test_only_insert_phases_open_a_fresh_store(life: Life) -> None:
     assert [Path(home).name for home in life.measured] == INSERTS.split(",")
     assert all(event["found"] == [] for event in life.opened), "a store was opened where another had been"
 
 
-def test_reads_without_an_insert_phase_find_a_store_loaded_once(shell: Shell) -> None:
+def test_reads_without_insert_phase_use_store_loaded_once(shell: Shell) -> None:
     (life,) = lives(shell, "recorder", samples=1, phases="rand-key,scan,delete")
     assert len(life.measured) == 1
     at = life.calls.index("version")
@@ -100,7 +100,7 @@ def test_reads_without_an_insert_phase_find_a_store_loaded_once(shell: Shell) ->
     assert len(loaded) == 1, "all records, each with two index entries, before the first phase"
 
 
-def test_everything_opened_is_closed_and_closing_comes_last(life: Life) -> None:
+def test_stores_are_closed_last_and_never_overlap(life: Life) -> None:
     assert life.calls[-1] == "close"
     assert life.calls.count("open") == life.calls.count("close")
     assert life.calls.count("connect") == life.calls.count("disconnect") > 0
@@ -121,7 +121,7 @@ def test_a_write_phase_is_followed_by_reading_back(life: Life) -> None:
 
 
 @pytest.mark.claim("Each trial has a fresh process and a fresh directory")
-def test_each_trial_has_a_process_and_a_directory_of_its_own_and_none_is_left(shell: Shell) -> None:
+def test_each_trial_has_fresh_process_and_directory(shell: Shell) -> None:
     workers = lives(shell, "recorder,recorder-b", samples=3, phases="insert-blind-indices,rand-key")
     assert len(workers) == 6
     assert len({event["pid"] for life in workers for event in life.events}) == 6
@@ -138,7 +138,7 @@ def test_each_trial_has_a_process_and_a_directory_of_its_own_and_none_is_left(sh
 
 
 @pytest.mark.claim("All engines get the same inputs in the same order")
-def test_all_engines_are_asked_the_same_in_the_same_order(shell: Shell) -> None:
+def test_engines_get_same_calls_in_same_order(shell: Shell) -> None:
     workers = lives(shell, "recorder,recorder-b,recorder:pause_us=50")
     assert len(workers) == 6
     assert {life.name for life in workers} == {"recorder", "recorder-b"}
@@ -148,7 +148,7 @@ def test_all_engines_are_asked_the_same_in_the_same_order(shell: Shell) -> None:
         assert life.asked() == first
 
 
-def test_another_seed_asks_for_other_keys(shell: Shell) -> None:
+def test_different_seed_requests_different_keys(shell: Shell) -> None:
     """Proves that the test above doesn't compare constants."""
     (one,) = lives(shell, "recorder", samples=1, phases="rand-key")
     (other,) = lives(shell, "recorder", "--seed", "2", samples=1, phases="rand-key")
@@ -157,7 +157,7 @@ def test_another_seed_asks_for_other_keys(shell: Shell) -> None:
     assert gets[0] != gets[1]
 
 
-def test_engines_of_either_port_are_asked_the_same(shell: Shell) -> None:
+def test_both_ports_get_the_same_requests(shell: Shell) -> None:
     workers = lives(shell, "recorder,recorder-records", samples=1, phases="insert-noblind-indices,rand-key,delete")
     (kv,) = (measured(life) for life in workers if life.name == "recorder")
     (records,) = (measured(life) for life in workers if life.name == "recorder-records")
@@ -219,7 +219,7 @@ def order(shell: Shell, seed: int) -> list[list[int]]:
 
 
 @pytest.mark.claim("The order of trials is shuffled in each block")
-def test_blocks_hold_every_cell_once_in_an_order_that_the_seed_shuffles(shell: Shell) -> None:
+def test_blocks_hold_every_cell_once_shuffled_by_seed(shell: Shell) -> None:
     blocks = order(shell, seed=1)
     for block in blocks:
         assert sorted(block) == list(range(shell.planned() // 2))
@@ -231,7 +231,7 @@ def test_blocks_hold_every_cell_once_in_an_order_that_the_seed_shuffles(shell: S
 
 @pytest.mark.claim("Memory layout is drawn anew for each block")
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
-def test_where_things_lie_in_memory_is_drawn_anew_for_each_block(shell: Shell) -> None:
+def test_memory_layout_is_drawn_anew_for_each_block(shell: Shell) -> None:
     """Otherwise the kernel's random choices at a process start would be the same in every trial."""
     workers = lives(shell, "recorder,recorder-b", samples=3, phases="rand-key")
     where = [life.opened[0]["where"] for life in workers]

@@ -25,7 +25,7 @@ def cell(ran: Shell, engine: str, phase: str) -> dict[str, Any]:
     return ran.cells()[engine, phase]
 
 
-def test_what_an_outside_program_reports_is_shown_as_its_own(ran: Shell) -> None:
+def test_external_program_figures_are_attributed_to_it(ran: Shell) -> None:
     row = cell(ran, "dd", "tool")
     assert row["valid"] and row["reported_by"] == "dd 1.0"
     assert (row["operations"], row["items"]) == (3 * 64, 64)
@@ -39,7 +39,7 @@ def test_what_an_outside_program_reports_is_shown_as_its_own(ran: Shell) -> None
     assert "dd 1.0" in ran.dyno("show", ran.file).out
 
 
-def test_files_of_the_suites_are_evicted_and_are_in_no_engines_size(ran: Shell) -> None:
+def test_suite_files_are_evicted_but_not_engine_size(ran: Shell) -> None:
     for attempt in ran.attempts("timed"):
         (cold,) = (sample for sample in attempt["samples"] if sample["phase"] == "read-cold")
         assert cold["residency"]["file_bytes"] >= BYTES
@@ -48,7 +48,7 @@ def test_files_of_the_suites_are_evicted_and_are_in_no_engines_size(ran: Shell) 
     assert cell(ran, "timed", "read-cold")["temperature"] == "cold"
 
 
-def test_bytes_are_a_bandwidth_and_parts_are_apart(ran: Shell) -> None:
+def test_row_has_bandwidth_and_latency_by_part(ran: Shell) -> None:
     row = cell(ran, "timed", "read-cold")
     (cold, *_) = (s for attempt in ran.attempts("timed") for s in attempt["samples"] if s["phase"] == "read-cold")
     assert cold["bytes"] == BYTES
@@ -56,7 +56,7 @@ def test_bytes_are_a_bandwidth_and_parts_are_apart(ran: Shell) -> None:
     assert 0 < row["latency_by_part_ns"]["open"]["p50"] < row["latency_ns"]["max"]
 
 
-def test_facts_of_a_trial_are_kept_and_there_is_no_tier_where_nothing_is_stored(ran: Shell) -> None:
+def test_storeless_suite_keeps_trial_facts_without_tier(ran: Shell) -> None:
     row = cell(ran, "timed", "read-cold")
     assert row["trial_facts"] == {"blocks": 64, "made by": "the suite"}
     assert row["tier"] is None

@@ -48,7 +48,7 @@ def counts(encoded: str | None) -> int:
 @pytest.mark.claim("An open loop reports service time, response time and Dyno's own lateness under three names")
 @pytest.mark.parametrize("loop", ["auto", "python"])
 @pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
-def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arrivals: str, loop: str) -> None:
+def test_open_loop_holds_rate_and_records_three_times(shell: Shell, arrivals: str, loop: str) -> None:
     words = ("--rate", 2000, "--duration", 0.5, "--phases", "rand-key", "--arrivals", arrivals, "--loop", loop)
     samples = run(shell, "null,memory", *words)
     assert {"null", "memory"} <= set(samples)
@@ -66,7 +66,7 @@ def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arri
 
 
 @pytest.mark.claim("An open loop reports service time, response time and Dyno's own lateness under three names")
-def test_a_response_counts_from_when_it_was_due_and_a_service_time_does_not(shell: Shell) -> None:
+def test_response_time_counts_from_due_time(shell: Shell) -> None:
     """An engine that can do about 200 operations per second gets 2,000."""
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(shell.home / "calls")}
     words = ("-p", "records=40", "--rate", 2000, "--budget", 20, "--phases", "mixed", "-p", "mix=c")
@@ -88,7 +88,7 @@ def test_clients_share_the_rate(shell: Shell) -> None:
         assert 0.83 * due <= phases["rand-key"]["operations"] <= due + 3
 
 
-def test_a_bulk_phase_has_no_times_of_operations_at_a_rate_either(shell: Shell) -> None:
+def test_bulk_phase_at_a_rate_has_no_latencies(shell: Shell) -> None:
     words = ("-p", "records=300", "--rate", "1000", "--phases", "insert-blind-indices,rand-key,update")
     samples = run(shell, "memory", *words)["memory"]
     assert not samples.pop("rand-key")["bulk"]
@@ -113,7 +113,7 @@ def test_rates_and_clients_make_cells(shell: Shell) -> None:
 # -- a duration -----------------------------------------------------------------------------------------------
 
 
-def test_a_duration_is_filled_with_rounds_and_has_a_series(shell: Shell) -> None:
+def test_duration_spans_several_rounds_and_yields_a_series(shell: Shell) -> None:
     # The Python loop takes less time to prepare, which matters for the null engine.
     words = ("-p", "records=2000", "--duration", "1.2", "--phases", "rand-key", "--loop", "python")
     for engine, phases in run(shell, "sqlite", *words).items():
@@ -131,7 +131,7 @@ def test_a_duration_is_filled_with_rounds_and_has_a_series(shell: Shell) -> None
         assert all(0 <= point["p50_ns"] <= point["p99_ns"] for point in series)
 
 
-def test_a_phase_that_can_be_done_once_ends_before_its_duration(shell: Shell) -> None:
+def test_single_round_phase_ends_by_count_before_duration(shell: Shell) -> None:
     words = ("-p", "records=300", "--duration", "60", "--phases", "insert-blind-indices,mixed,delete", "-p", "mix=d")
     for phases in run(shell, "memory", *words).values():
         assert {name: sample["ended_by"] for name, sample in phases.items()} == dict.fromkeys(phases, "count")
@@ -139,7 +139,7 @@ def test_a_phase_that_can_be_done_once_ends_before_its_duration(shell: Shell) ->
 
 
 @pytest.mark.parametrize("txn", ["all", "7"])
-def test_updates_go_on_for_their_duration_with_right_answers(shell: Shell, txn: str) -> None:
+def test_updates_fill_duration_with_right_answers(shell: Shell, txn: str) -> None:
     words = ("-p", "records=30", "-p", f"txn={txn}", "--duration", "0.02", "--phases", "update,mixed")
     for engine, phases in run(shell, "sqlite", *words, "--loop", "python").items():
         for sample in phases.values():
@@ -165,7 +165,7 @@ def gets(shell: Shell, *words: object) -> tuple[list[str], Sample]:
     return keys, sample
 
 
-def test_a_warm_up_is_not_recorded_and_changes_nothing_of_what_is_measured(shell: Shell) -> None:
+def test_warmup_is_unrecorded_and_leaves_measured_operations_unchanged(shell: Shell) -> None:
     once, cold = gets(shell)
     warmed, warm = gets(shell, "--warmup", "0.01")
     # The verification afterwards gets a hundred keys, independent of the phase's keys.
@@ -202,9 +202,7 @@ def test_every_phase_can_be_warmed_up(shell: Shell, txn: str) -> None:
 
 
 @pytest.mark.parametrize("clients", [1, 2])
-def test_an_interrupted_open_loop_leaves_no_process_and_before_a_trial_has_ended_no_file(
-    shell: Shell, clients: int
-) -> None:
+def test_interrupted_open_loop_leaves_no_process_or_file(shell: Shell, clients: int) -> None:
     log = shell.home / "calls"
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(log)}
     # With this seed, the recording engine's trial is the first.

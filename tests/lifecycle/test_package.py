@@ -67,7 +67,7 @@ def python(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     ("artefact", "with_cargo", "loop"),
     [("wheel", False, "native"), ("sdist", True, "native"), ("sdist", False, "python")],
 )
-def test_the_native_loop_is_there_where_it_must_be(
+def test_installed_loop_depends_on_artefact_and_cargo(
     artefacts: tuple[Path, Path], python: Path, artefact: str, with_cargo: bool, loop: str
 ) -> None:
     chosen = artefacts[artefact == "wheel"]
@@ -81,9 +81,7 @@ def test_the_native_loop_is_there_where_it_must_be(
     assert "rand-key" in ran([dyno, "run", "records", "-e", "sqlite", *words])
 
 
-def test_a_wheel_runs_without_being_installed_and_without_a_network(
-    artefacts: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_wheel_runs_by_uvx_offline(artefacts: tuple[Path, Path], tmp_path: Path) -> None:
     uvx = shutil.which("uvx")
     if uvx is None:
         unavailable("there is no uvx")

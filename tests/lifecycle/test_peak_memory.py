@@ -36,7 +36,7 @@ CLAIM = pytest.mark.claim("Peak memory is that of a phase, for clients and serve
 
 
 @CLAIM
-def test_a_phase_that_needs_memory_shows_it_and_the_next_phase_does_not(shell: Shell) -> None:
+def test_client_peak_memory_is_measured_per_phase(shell: Shell) -> None:
     resources, first, second = phases(shell, "hoarder")
     assert GROWTH < first["client_peak_bytes"] < 2 * GROWTH
     assert LEAST < second["client_peak_bytes"] < first["client_peak_bytes"] - GROWTH * 3 // 4
@@ -45,7 +45,7 @@ def test_a_phase_that_needs_memory_shows_it_and_the_next_phase_does_not(shell: S
 
 
 @CLAIM
-def test_a_servers_memory_is_the_servers(shell: Shell) -> None:
+def test_server_peak_memory_is_separate_from_clients(shell: Shell) -> None:
     resources, first, second = phases(shell, "served:grow_mib=200")
     assert GROWTH < first["server_peak_bytes"] < 2 * GROWTH
     assert LEAST < second["server_peak_bytes"] < GROWTH // 2
@@ -59,7 +59,7 @@ def test_a_servers_memory_is_the_servers(shell: Shell) -> None:
     )
 
 
-def test_the_memory_of_several_processes_is_added_up_and_of_threads_is_not(shell: Shell) -> None:
+def test_peak_memory_of_client_processes_is_summed(shell: Shell) -> None:
     """LMDB's clients are processes; those of the memory engine are threads."""
     _, _, alone = phases(shell, "burner:burn_us=0")
     _, _, together = phases(shell, "burner:burn_us=0", "--clients", "3", "--overwrite")

@@ -68,7 +68,7 @@ INTERRUPT = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 
 
 @pytest.mark.parametrize("module", ["click", "dyno.cli.commands", "dyno.cli.show"])
-def test_an_interruption_while_the_command_is_imported_is_one_line(shell: Shell, module: str) -> None:
+def test_interrupt_during_import_is_one_line(shell: Shell, module: str) -> None:
     """The import of a module sends the signal, so that its time is deterministic."""
     on_import = f"""
 import sys
@@ -91,7 +91,7 @@ sys.meta_path.insert(0, Finder())
         (4_000_000, "report r.json", "charts need 66 GiB"),
     ],
 )
-def test_a_limit_of_address_space_is_one_line(shell: Shell, kib: int, command: str, said: str) -> None:
+def test_address_space_limit_is_a_one_line_error(shell: Shell, kib: int, command: str, said: str) -> None:
     assert_one_line(bash(shell, f"ulimit -v {kib}; dyno {command} -o out.html"), said)
 
 
@@ -125,9 +125,7 @@ def said(shell: Shell, words: tuple[str, ...], environment: dict[str, str]) -> b
     ],
     ids=" ".join,
 )
-def test_what_a_stream_has_no_character_for_is_replaced_by_what_reads_alike_and_lines_up(
-    shell: Shell, words: tuple[str, ...]
-) -> None:
+def test_ascii_output_substitutes_characters_and_keeps_columns(shell: Shell, words: tuple[str, ...]) -> None:
     whole, out = said(shell, words, {"PYTHONIOENCODING": "utf-8"}).decode(), said(shell, words, ASCII).decode("ascii")
     pairs = list(zip(whole.splitlines(), out.splitlines(), strict=True))
     assert "?" not in out.replace("?unix_socket", "").replace("?ssl", "") and "\\" not in out
@@ -140,12 +138,12 @@ def test_what_a_stream_has_no_character_for_is_replaced_by_what_reads_alike_and_
 
 
 @pytest.mark.parametrize("words", [("replicate",), ("list",)], ids=" ".join)
-def test_in_an_ascii_locale_files_are_read_as_utf8(shell: Shell, words: tuple[str, ...]) -> None:
+def test_files_are_read_as_utf8_in_ascii_locale(shell: Shell, words: tuple[str, ...]) -> None:
     assert said(shell, words, ENCODINGS[-1]).isascii()
 
 
 @pytest.mark.parametrize("environment", ENCODINGS, ids=str)
-def test_in_every_encoding_a_table_has_units_and_bars(shell: Shell, environment: dict[str, str]) -> None:
+def test_table_has_units_and_bars_in_every_encoding(shell: Shell, environment: dict[str, str]) -> None:
     out = said(shell, ("show", "r.json", "--all"), environment).decode("latin-1")
     (head, *_) = (line for line in out.splitlines() if line.startswith("engine "))
     rows = [line for line in out.splitlines() if "value_size=" in line and "#" in line]
@@ -154,14 +152,14 @@ def test_in_every_encoding_a_table_has_units_and_bars(shell: Shell, environment:
     assert all(re.search(r"\d [unmµ]?s$", row[:end]) for row in rows), out
 
 
-def test_doctor_and_a_run_say_what_they_can(shell: Shell) -> None:
+def test_doctor_and_run_work_with_ascii_output(shell: Shell) -> None:
     assert " us" in said(shell, ("doctor",), ASCII).decode("ascii")
     shell.given = ASCII
     ended = shell.dyno(*RUN, "-o", "new.json")
     assert (ended.status, ended.err) == (0, "Written to new.json\n")
 
 
-def test_a_file_whose_name_is_no_text_is_named(shell: Shell) -> None:
+def test_undecodable_file_name_is_escaped_and_usable(shell: Shell) -> None:
     name = os.fsdecode(b"caf\xe9\n.json")
     assert_one_line(shell.dyno("show", name), "can't read caf\\udce9\\n.json: No such file or directory")
     (shell.home / name).write_bytes(shell.file.read_bytes())
@@ -173,12 +171,12 @@ def test_a_file_whose_name_is_no_text_is_named(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("words", ["show r.json", "--version", "show r.json --csv -o -"])
-def test_an_output_that_can_not_be_written_is_one_line(shell: Shell, words: str) -> None:
+def test_unwritable_stdout_is_a_one_line_error(shell: Shell, words: str) -> None:
     assert bash(shell, f"dyno {words} >/dev/full") == (2, "", FULL)
     assert bash(shell, f"dyno {words} >&-") == (2, "", CLOSED)
 
 
-def test_a_status_is_the_same_where_nobody_hears_the_error(shell: Shell) -> None:
+def test_exit_status_is_kept_if_stderr_is_unwritable(shell: Shell) -> None:
     for to in ("2>&-", "2>/dev/full", "<&- >&- 2>&-"):
         assert bash(shell, f"dyno show nowhere.json {to}") == (2, "", ""), to
     ended = bash(shell, "dyno show r.json 2>/dev/full")
@@ -187,26 +185,26 @@ def test_a_status_is_the_same_where_nobody_hears_the_error(shell: Shell) -> None
 
 @pytest.mark.claim("A full disk or a closed output loses no trial that has ended")
 @pytest.mark.parametrize(("to", "err"), [(">/dev/full", FULL), (">&-", CLOSED), ("<&- >&- 2>&-", "")])
-def test_a_run_whose_table_can_not_be_printed_is_kept(shell: Shell, to: str, err: str) -> None:
+def test_run_file_is_kept_if_stdout_is_unwritable(shell: Shell, to: str, err: str) -> None:
     ended = bash(shell, f"dyno {' '.join(RUN)} -o new.json {to}")
     assert ended == (1, "", f"Written to new.json\n{err}" if err else "")
     assert_kept(shell, "new.json")
 
 
-def test_what_a_run_says_does_not_get_into_its_table(shell: Shell) -> None:
+def test_stdout_has_no_messages_if_stderr_is_closed(shell: Shell) -> None:
     ended = bash(shell, f"dyno {' '.join(RUN)} -o new.json 2>&-")
     assert ended.status == 0
     assert "Written" not in ended.out
     assert ended.out == shell.dyno("show", "new.json").out
 
 
-def test_a_reader_that_goes_away_does_not_change_a_verdict(shell: Shell) -> None:
+def test_check_exit_status_survives_a_broken_pipe(shell: Shell) -> None:
     gate = "dyno check r.json --against r.json --strict --margin 0.001%"
     assert bash(shell, gate).status == 1
     assert bash(shell, f"set -o pipefail; {gate} | true") == (1, "", "")
 
 
-def test_an_output_that_does_not_wait_is_written_whole(shell: Shell) -> None:
+def test_nonblocking_stdout_is_written_completely(shell: Shell) -> None:
     whole = shell.dyno("show", "r.json", "--json", "--samples").out
     assert len(whole) > 1 << 12
     late = (
@@ -258,7 +256,7 @@ REFUSED = (
 @pytest.mark.parametrize(
     ("words", "path", "why"), REFUSED, ids=lambda value: value[0] if isinstance(value, tuple) else value[:12]
 )
-def test_a_place_that_can_not_take_it_is_said_and_left_as_it_was(
+def test_invalid_output_path_is_refused_and_left_unchanged(
     shell: Shell, places: Path, words: tuple[str, ...], path: str, why: str
 ) -> None:
     before = sorted(places.rglob("*"))
@@ -267,7 +265,7 @@ def test_a_place_that_can_not_take_it_is_said_and_left_as_it_was(
     assert shell.left() == []
 
 
-def test_a_disk_is_not_written_over(shell: Shell) -> None:
+def test_block_device_is_refused_as_output(shell: Shell) -> None:
     disk = shell.home / "disk"
     try:
         # A device number without a driver.
@@ -277,7 +275,7 @@ def test_a_disk_is_not_written_over(shell: Shell) -> None:
     assert_one_line(shell.dyno("show", "r.json", "--csv", "-o", disk), f"can't write {disk}: it is a block device")
 
 
-def test_links_are_followed(shell: Shell, places: Path, ran: bytes) -> None:
+def test_output_follows_symbolic_links(shell: Shell, places: Path, ran: bytes) -> None:
     assert shell.dyno(*RUN, "-o", "away").status == 0
     assert shell.dyno(*RUN, "-o", "link", "--overwrite").status == 0
     assert (places / "away").is_symlink() and (places / "link").is_symlink()
@@ -301,7 +299,7 @@ def test_a_dash_is_standard_output(shell: Shell, words: tuple[str, ...], name: s
     assert not (shell.home / "-").exists()
 
 
-def test_devices_and_pipes_take_what_is_shown(shell: Shell, places: Path) -> None:
+def test_output_may_go_to_devices_and_pipes(shell: Shell, places: Path) -> None:
     assert shell.dyno("report", "r.json", "-o", "/dev/null") == (0, "", "Written to /dev/null\n")
     ended = bash(shell, "cat pipe & dyno show r.json --csv -o pipe; wait")
     assert (ended.out, ended.err) == (shell.dyno("show", "r.json", "--csv").out, "Written to pipe\n")
@@ -334,9 +332,7 @@ def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
 
 
 @pytest.mark.claim("A full disk or a closed output loses no trial that has ended")
-def test_a_full_disk_stops_a_run_which_goes_on_when_there_is_room(
-    shell: Shell, small_disk: Callable[[str], Path]
-) -> None:
+def test_run_stopped_by_full_disk_can_resume(shell: Shell, small_disk: Callable[[str], Path]) -> None:
     file = small_disk("size=12k") / "r.json"
     words = ("run", "records", "-e", "memory", *small(samples=5), "-o", file)
     stopped = shell.dyno(*words)
@@ -353,9 +349,7 @@ def test_a_full_disk_stops_a_run_which_goes_on_when_there_is_room(
     assert_kept(shell, str(file))
 
 
-def test_a_run_file_that_can_not_be_continued_is_said_before_anything_is_measured(
-    shell: Shell, small_disk: Callable[[str], Path]
-) -> None:
+def test_read_only_run_file_is_refused_before_measuring(shell: Shell, small_disk: Callable[[str], Path]) -> None:
     file = small_disk("size=1m") / "r.json"
     assert shell.dyno(*RUN, "-o", file, "--blocks", 1).status == 0
     small_disk("ro")
@@ -363,7 +357,7 @@ def test_a_run_file_that_can_not_be_continued_is_said_before_anything_is_measure
     assert_one_line(shell.dyno(*RUN, "-o", file, "--overwrite"), f"can't write {file}: Read-only file system")
 
 
-def test_a_work_directory_without_room_is_said(shell: Shell, small_disk: Callable[[str], Path]) -> None:
+def test_full_work_directory_is_a_one_line_error(shell: Shell, small_disk: Callable[[str], Path]) -> None:
     disk = small_disk("nr_inodes=4")
     ended = shell.dyno(*RUN, "-o", "new.json", "--work", disk)
     assert_one_line(ended, str(disk))
@@ -373,7 +367,7 @@ def test_a_work_directory_without_room_is_said(shell: Shell, small_disk: Callabl
 
 @pytest.mark.claim("A full disk or a closed output loses no trial that has ended")
 @pytest.mark.parametrize("blocks", [1, 8])
-def test_a_limit_of_file_sizes_loses_nothing(shell: Shell, blocks: int) -> None:
+def test_file_size_limit_loses_no_ended_trial(shell: Shell, blocks: int) -> None:
     """8 KiB hold the header and some trials; 1 KiB holds neither."""
     ended = bash(shell, f"ulimit -f {blocks}; dyno {' '.join(RUN)} --samples 5 -o new.json")
     if blocks == 1:
@@ -387,7 +381,7 @@ def test_a_limit_of_file_sizes_loses_nothing(shell: Shell, blocks: int) -> None:
         assert_kept(shell, "new.json")
 
 
-def test_a_run_file_is_replaced_only_by_one_that_could_be_written(shell: Shell, ran: bytes) -> None:
+def test_failed_overwrite_keeps_the_old_run_file(shell: Shell, ran: bytes) -> None:
     ended = bash(shell, f"ulimit -f 1; dyno {' '.join(RUN)} -o r.json --overwrite")
     assert_one_line(ended, "can't write r.json: File too large")
     assert shell.file.read_bytes() == ran
@@ -433,7 +427,7 @@ def test_damaged_run_file_ends_its_run(shell: Shell, damage: Callable[[Path], No
 
 
 @pytest.mark.parametrize("how", ["--resume", "--overwrite"])
-def test_a_run_file_takes_one_run_at_a_time(shell: Shell, how: str) -> None:
+def test_run_file_is_locked_during_its_run(shell: Shell, how: str) -> None:
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
     words = ("run", "records", "-e", "waiter", *small(samples=1), "-o", "new.json")
     # The first run replaces a file, so that the lock must be on the new file.
@@ -451,7 +445,7 @@ def test_a_run_file_takes_one_run_at_a_time(shell: Shell, how: str) -> None:
     assert shell.dyno(*words, "--resume").status == 0
 
 
-def test_a_file_that_took_the_place_of_the_run_file_is_left_alone(shell: Shell, ran: bytes) -> None:
+def test_file_replacing_the_run_file_is_left_unchanged(shell: Shell, ran: bytes) -> None:
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
     with shell.started("run", "records", "-e", "waiter", *small(samples=1), "-o", "new.json") as run:
         assert wait_for(lambda: list(shell.home.glob("arrived-*"))), run.poll()
@@ -463,9 +457,7 @@ def test_a_file_that_took_the_place_of_the_run_file_is_left_alone(shell: Shell, 
 
 
 @pytest.mark.parametrize("more", [(), ("--overwrite",)])
-def test_a_run_that_is_stopped_before_its_first_trial_has_ended_leaves_no_file(
-    shell: Shell, ran: bytes, more: tuple[str, ...]
-) -> None:
+def test_run_interrupted_before_first_trial_leaves_no_file(shell: Shell, ran: bytes, more: tuple[str, ...]) -> None:
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
     words = ("run", "records", "-e", "waiter", *small(samples=1), "-o", "r.json" if more else "new.json", *more)
     with shell.started(*words) as run:
@@ -480,7 +472,7 @@ def test_a_run_that_is_stopped_before_its_first_trial_has_ended_leaves_no_file(
     assert shell.left() == []
 
 
-def test_too_few_open_files_are_one_line(shell: Shell) -> None:
+def test_open_file_limit_is_a_one_line_error(shell: Shell) -> None:
     ended = bash(shell, f"ulimit -n 8; dyno {' '.join(RUN)} -o new.json")
     assert (ended.status, ended.out) == (2, "")
     assert is_one_line(ended.err)
@@ -493,13 +485,13 @@ def test_too_few_open_files_are_one_line(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("name", ["loop", "away", "file", "file/x", "/proc/x"])
-def test_a_work_directory_that_is_none_is_said(shell: Shell, places: Path, name: str) -> None:
+def test_invalid_work_directory_is_a_one_line_error(shell: Shell, places: Path, name: str) -> None:
     assert_one_line(shell.dyno(*RUN, "-o", "new.json", "--work", name), f"can't use {name} as the work directory: ")
     ended = shell.dyno("doctor", "--work", name)
     assert ended.status == 2 and is_one_line(ended.err), ended
 
 
-def test_a_directory_that_is_gone_is_said(shell: Shell) -> None:
+def test_removed_current_directory_is_a_one_line_error(shell: Shell) -> None:
     """The working directory is removed before the command runs."""
     gone = f"mkdir d && cd d && rmdir ../d && DYNO_WORK={shell.work}"
     assert_one_line(bash(shell, f"{gone} dyno {' '.join(RUN)}"), "can't write records-")
@@ -510,7 +502,7 @@ def test_a_directory_that_is_gone_is_said(shell: Shell) -> None:
     assert bash(shell, f"{gone} dyno show {shell.file}").status == 0
 
 
-def test_nothing_is_needed_of_the_environment(shell: Shell) -> None:
+def test_commands_run_without_usual_environment_variables(shell: Shell) -> None:
     line = f"env -u PATH -u HOME -u LANG TERM= TMPDIR=/nowhere XDG_CACHE_HOME=/{'x' * 300}"
     assert bash(shell, f"{line} dyno {' '.join(RUN)} -o new.json").status == 0
     assert bash(shell, f"{line} dyno list").err == ""
@@ -531,7 +523,7 @@ def test_nothing_is_needed_of_the_environment(shell: Shell) -> None:
         (80, {"TERM": "dumb"}),
     ],
 )
-def test_a_terminal_of_any_width_has_its_tables(shell: Shell, columns: int, environment: dict[str, str]) -> None:
+def test_tables_are_shown_at_any_terminal_width(shell: Shell, columns: int, environment: dict[str, str]) -> None:
     run = [(*RUN, "-o", "r.json", "--overwrite")] if columns == 0 else []
     for words in (("show", "r.json"), *run):
         child = pexpect.spawn(

@@ -92,7 +92,7 @@ def test_printed_command_resumes_an_interrupted_run(shell: Shell, words: tuple[s
 @pytest.mark.parametrize(
     "words", [("capacity", *STEADY, *SEARCH), ("run", "plan.toml", "--blocks", "1")], ids=" ".join
 )
-def test_command_on_a_page_repeats_the_run(shell: Shell, words: tuple[str, ...]) -> None:
+def test_command_in_a_report_repeats_the_run(shell: Shell, words: tuple[str, ...]) -> None:
     file = shell.home / "the run.json"
     line = shlex.join(["dyno", *words, "-o", file.name, "--resume"])
     if "plan.toml" in words:
@@ -222,7 +222,7 @@ def test_printed_command_names_the_output_and_no_password(
         ("victoriametrics", "http://u:***@h:1"),
     ],
 )
-def test_command_that_removes_a_store_has_no_masked_password(engine: str, url: str) -> None:
+def test_store_removal_command_has_no_masked_password(engine: str, url: str) -> None:
     removal = registry.engine(engine).removal
     assert removal is not None
     command = removal("dyno_1_2_3", {"url": url})

@@ -49,7 +49,7 @@ def plain(sent: str) -> str:
 
 
 @pytest.mark.parametrize("columns", [160, 80])
-def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, columns: int) -> None:
+def test_terminal_shows_progress_and_then_the_table(shell: Shell, columns: int) -> None:
     status, sent = on_terminal(shell, *RUN, columns=columns)
     assert status == 0
     # The part before the table, which also counts trials.
@@ -64,7 +64,7 @@ def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, c
     assert plain(sent).count("Written to r.json") == 1
 
 
-def test_the_display_is_gone_when_the_table_is_there(shell: Shell) -> None:
+def test_progress_is_erased_before_the_table(shell: Shell) -> None:
     _, sent = on_terminal(shell, *RUN)
     *_, after = sent.rpartition(" left ")
     # Finally the display's line is erased and the cursor is shown again.
@@ -72,7 +72,7 @@ def test_the_display_is_gone_when_the_table_is_there(shell: Shell) -> None:
     assert TABLE.search(plain(after))
 
 
-def test_a_failure_is_told_while_the_run_goes_on(shell: Shell) -> None:
+def test_failures_are_shown_during_the_run(shell: Shell) -> None:
     shell.plugins = [FAULTY]
     run = [*COMMAND, "run", "records", "-e", "refuser,memory", *small(samples=1), "-o", "r.json"]
     status, sent = on_terminal(shell, *run)
@@ -81,7 +81,7 @@ def test_a_failure_is_told_while_the_run_goes_on(shell: Shell) -> None:
     assert "refuser, block 1: refused: this engine does not feel like it" in progress
 
 
-def test_a_redirected_result_is_the_table_alone_and_progress_stays_on_the_terminal(shell: Shell) -> None:
+def test_redirected_stdout_has_the_table_alone(shell: Shell) -> None:
     status, sent = on_terminal(shell, "bash", "-c", f"exec {' '.join(RUN)} > out.txt")
     assert status == 0
     assert re.search(r"about \d:\d\d left", plain(sent))
@@ -92,7 +92,7 @@ def test_a_redirected_result_is_the_table_alone_and_progress_stays_on_the_termin
     assert "left" not in out
 
 
-def test_redirected_errors_hold_no_progress_though_the_result_is_on_a_terminal(shell: Shell) -> None:
+def test_redirected_stderr_has_no_progress(shell: Shell) -> None:
     status, sent = on_terminal(shell, "bash", "-c", f"exec {' '.join(RUN)} 2> err.txt")
     assert status == 0
     assert Path(shell.home, "err.txt").read_text() == "Written to r.json\n"
@@ -109,9 +109,7 @@ def test_without_a_terminal_there_is_no_progress(shell: Shell) -> None:
     assert "\r" not in out
 
 
-def test_without_a_terminal_a_long_run_says_now_and_then_how_far_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_long_run_reports_progress_lines_without_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan.make(RunRequest(suite="records", engines=["memory"], samples=3, preset="quick"))
     listener = Plain(Progress(disable=True), every_s=0)
     listener.begin(planned, [an_attempt(0, duration_ns=90 * 10**9)])
@@ -124,7 +122,7 @@ def test_without_a_terminal_a_long_run_says_now_and_then_how_far_it_is(
     assert not capsys.readouterr().err
 
 
-def test_that_the_machine_is_busy_is_said_before_it_starts() -> None:
+def test_busy_machine_is_reported_before_the_run() -> None:
     out = io.StringIO()
     bar = Progress(console=Console(file=out, width=200))
     Display(bar).machine({"load": {"minutes_1": 30.0}, "cpu": {"logical_cores": 2}})
@@ -132,7 +130,7 @@ def test_that_the_machine_is_busy_is_said_before_it_starts() -> None:
     assert "wait a minute" in out.getvalue()
 
 
-def test_what_an_engine_says_is_text_on_a_terminal(shell: Shell) -> None:
+def test_engine_text_is_escaped_on_a_terminal(shell: Shell) -> None:
     """Engines' texts are neither markup nor control sequences."""
     shell.plugins = [TESTS / "plugins" / "gossip"]
     words = ("-e", "memory,talker:fails=harmful", *small(samples=1, retries=0), "-o", "r.json")

@@ -73,7 +73,7 @@ after = "CREATE INDEX by_price ON items (price)"
 """
 
 
-def test_sql_is_published_with_its_data_and_needs_trust(shell: Shell, other: Shell) -> None:
+def test_published_sql_includes_data_and_needs_trust(shell: Shell, other: Shell) -> None:
     (shell.home / "items.csv").write_text("id,price\n" + "".join(f"{at},{at * 7 % 13}\n" for at in range(100)))
     (shell.home / "plan.toml").write_text(DEFINITION)
     ended = shell.dyno("run", "plan.toml", "-o", shell.file)
@@ -104,9 +104,7 @@ def test_sql_is_published_with_its_data_and_needs_trust(shell: Shell, other: She
         ("records", "redis:program=/bin/true", "program"),
     ],
 )
-def test_a_plan_that_names_something_of_the_machine_needs_trust(
-    shell: Shell, suite: str, engine: str, named: str
-) -> None:
+def test_plan_that_sets_machine_programs_needs_trust(shell: Shell, suite: str, engine: str, named: str) -> None:
     assert shell.dyno("run", suite, "-e", "memory", *small(), "-o", shell.file).status == 0
     assert shell.dyno("publish", shell.file).status == 0
     made = shell.file.with_suffix(".dyno")

@@ -64,7 +64,7 @@ def segments() -> set[str]:
     return {line[1] for line in lines if not psutil.pid_exists(int(line[4]))}
 
 
-def test_another_program_of_it_runs_beside_with_its_own_helpers(shell: Shell, place: Path) -> None:
+def test_two_postgresql_installations_run_side_by_side(shell: Shell, place: Path) -> None:
     """A tree of links stands in for another version: the path of a started program shows its origin."""
     server_program = program("postgres", places=places())
     assert server_program is not None
@@ -89,7 +89,7 @@ def test_another_program_of_it_runs_beside_with_its_own_helpers(shell: Shell, pl
 
 
 @pytest.mark.claim("A server ends with its trial, however the trial ends")
-def test_a_server_ends_with_its_trial_and_is_another_for_each(shell: Shell) -> None:
+def test_server_is_measured_and_ends_with_its_trial(shell: Shell) -> None:
     before = segments()
     chosen = small(samples=2, phases="insert-blind-indices,rand-key", param_txn=10)
     ended = shell.dyno("run", "records", "-e", "postgresql", *chosen, "-o", shell.file)
@@ -106,7 +106,7 @@ def test_a_server_ends_with_its_trial_and_is_another_for_each(shell: Shell) -> N
 
 
 @pytest.mark.claim("A server is stopped for a cold phase while its files are evicted")
-def test_a_cold_phase_has_the_server_stopped_and_started(shell: Shell) -> None:
+def test_cold_phase_restarts_server_with_evicted_files(shell: Shell) -> None:
     chosen = small(samples=1, phases="insert-blind-indices,rand-key-cold", param_records=3_000)
     ended = shell.dyno("run", "records", "-e", "postgresql", *chosen, "-o", shell.file)
     assert ended.status == 0, ended
@@ -118,7 +118,7 @@ def test_a_cold_phase_has_the_server_stopped_and_started(shell: Shell) -> None:
     assert cold["void"] is None
 
 
-def test_clients_have_a_connection_each_and_their_server_outlives_the_fork(shell: Shell) -> None:
+def test_several_clients_of_one_server_are_valid(shell: Shell) -> None:
     chosen = small(samples=1, phases="insert-blind-indices,rand-key,mixed", clients=3)
     ended = shell.dyno("run", "records", "-e", "postgresql", *chosen, "-o", shell.file)
     assert ended.status == 0, ended
@@ -128,7 +128,7 @@ def test_clients_have_a_connection_each_and_their_server_outlives_the_fork(shell
     assert shell.strays() == []
 
 
-def test_settings_of_the_users_are_the_servers_and_stand_in_the_row(shell: Shell) -> None:
+def test_user_settings_reach_server_and_label_the_row(shell: Shell) -> None:
     chosen = small(samples=1, phases="insert-blind-indices,rand-key", param_txn=10)
     rows = "postgresql,postgresql:set=work_mem=5MB max_wal_size=2GB"
     ended = shell.dyno("run", "records", "-e", rows, *chosen, "-o", shell.file, "--all")
@@ -151,14 +151,14 @@ def test_settings_of_the_users_are_the_servers_and_stand_in_the_row(shell: Shell
         ("jit", "expected NAME=VALUE"),
     ],
 )
-def test_settings_that_are_none_are_refused_in_one_line(shell: Shell, given: str, said: str) -> None:
+def test_invalid_settings_are_a_one_line_error(shell: Shell, given: str, said: str) -> None:
     ended = shell.dyno("run", "records", "-e", f"postgresql:set={given}", "-o", shell.file)
     assert ended.status == 2, ended
     assert said in ended.err
     assert len(ended.err.strip().splitlines()) == 1
 
 
-def test_a_setting_that_the_server_does_not_know_is_told_by_what_it_says(shell: Shell) -> None:
+def test_unknown_setting_reports_the_servers_message(shell: Shell) -> None:
     chosen = small(samples=1, phases="rand-key")
     ended = shell.dyno("run", "records", "-e", "postgresql:set=jot=on", *chosen, "-o", shell.file)
     assert ended.status == 3, ended
@@ -188,7 +188,7 @@ def test_a_run_that_is_killed_leaves_no_server(shell: Shell, by: signal.Signals)
 
 
 @pytest.mark.claim("A server ends with its trial, however the trial ends")
-def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: Shell) -> None:
+def test_next_run_kills_server_that_outlived_its_run(shell: Shell) -> None:
     """Usually the kernel ends the server, so another process stands in for a server that outlived its run."""
     home = shell.work / "dyno-run-left" / "trial-0-0-0" / "server"
     home.mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to another user")
-def test_a_process_that_another_user_recorded_is_left_alone(shell: Shell) -> None:
+def test_process_recorded_by_another_user_is_not_killed(shell: Shell) -> None:
     """In a shared work directory, any user can record a process that root would then kill."""
     planted = shell.work / "dyno-run-planted"
     planted.mkdir(0o700, parents=True)
@@ -273,7 +273,7 @@ def schemas(url: str) -> list[str]:
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
 @pytest.mark.claim("A secret in an address is in no run file, report or error")
-def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: str) -> None:
+def test_users_server_is_measured_and_left_unchanged(shell: Shell, url: str) -> None:
     chosen = small(samples=1, phases="insert-blind-indices,rand-key,rand-key-cold")
     ended = shell.dyno("run", "records", "-e", f"postgresql:url={url}", *chosen, "-o", shell.file)
     assert ended.status == 0, ended
@@ -295,7 +295,7 @@ def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: st
         assert secret not in everything(shell, ended)
 
 
-def test_the_tier_of_a_users_own_server_follows_from_its_settings(shell: Shell, url: str) -> None:
+def test_users_server_tier_follows_from_its_settings(shell: Shell, url: str) -> None:
     """Two runs; the administrator changes a setting between them."""
     import psycopg
 
@@ -323,7 +323,7 @@ def test_the_tier_of_a_users_own_server_follows_from_its_settings(shell: Shell, 
     assert "process → volatile" in compared.out, "with a ratio, that says of which tiers it is"
 
 
-def test_a_requested_tier_changes_nothing_on_a_users_own_server(shell: Shell, url: str) -> None:
+def test_requested_tier_leaves_users_server_settings_unchanged(shell: Shell, url: str) -> None:
     flags = small(samples=1, phases="rand-key", tier="volatile")
     ended = shell.dyno("run", "records", "-e", f"postgresql:url={url}", *flags, "-o", shell.file)
     assert ended.status == 0, ended
@@ -339,7 +339,7 @@ def test_a_requested_tier_changes_nothing_on_a_users_own_server(shell: Shell, ur
     assert "the server has fsync=off, so that it can't give tier power" in refused.out
 
 
-def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(shell: Shell, url: str) -> None:
+def test_resumed_run_stores_no_password(shell: Shell, url: str) -> None:
     words = ("run", "records", "-e", f"postgresql:url={url}", *small(samples=2), "-o", shell.file)
     assert shell.dyno(*words, "--blocks", "1").status == 0
     resumed = shell.dyno(*words, "--resume")
@@ -358,9 +358,7 @@ def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(
         (("/own", "/own+client"), "expected postgresql:option=value"),
     ],
 )
-def test_what_is_wrong_with_an_address_is_said_without_the_password(
-    shell: Shell, url: str, change: tuple[str, str], said: str
-) -> None:
+def test_address_errors_omit_the_password(shell: Shell, url: str, change: tuple[str, str], said: str) -> None:
     wrong = url.replace(*change)
     ended = shell.dyno("run", "records", "-e", f"postgresql:url={wrong}", *small(samples=1), "-o", shell.file)
     assert ended.status in (1, 2, 3), ended
@@ -370,7 +368,7 @@ def test_what_is_wrong_with_an_address_is_said_without_the_password(
 
 
 @pytest.mark.claim("A tier that a user's server does not provide is refused")
-def test_a_tier_that_its_settings_do_not_give_is_refused(shell: Shell, url: str) -> None:
+def test_tier_beyond_users_server_settings_is_refused(shell: Shell, url: str) -> None:
     words = ("-e", f"postgresql:url={url}", "--tier", "power", *small(samples=1), "-o", shell.file)
     ended = shell.dyno("run", "records", *words)
     assert ended.status == 3, ended
@@ -378,7 +376,7 @@ def test_a_tier_that_its_settings_do_not_give_is_refused(shell: Shell, url: str)
 
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
-def test_what_a_killed_run_left_on_it_is_removed_by_the_next(shell: Shell, url: str) -> None:
+def test_next_run_removes_schema_of_killed_run(shell: Shell, url: str) -> None:
     words = ("run", "records", "-e", f"postgresql:url={url}")
     with shell.started(*words, *LONG, "-o", shell.file) as run:
         assert wait_for(lambda: schemas(url))
@@ -390,7 +388,7 @@ def test_what_a_killed_run_left_on_it_is_removed_by_the_next(shell: Shell, url: 
     assert schemas(url) == []
 
 
-def test_a_user_without_the_right_to_create_a_schema_is_refused_by_name(shell: Shell, url: str) -> None:
+def test_missing_create_privilege_is_refused_by_name(shell: Shell, url: str) -> None:
     other = url.replace("/own", "/other")
     ended = shell.dyno("run", "records", "-e", f"postgresql:url={other}", *small(samples=1), "-o", shell.file)
     assert ended.status == 3, ended
@@ -400,7 +398,7 @@ def test_a_user_without_the_right_to_create_a_schema_is_refused_by_name(shell: S
 
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
-def test_a_trial_that_takes_too_long_leaves_nothing_on_it(shell: Shell, url: str) -> None:
+def test_timed_out_trial_leaves_no_schema(shell: Shell, url: str) -> None:
     with shell.started(
         *("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0),
         *("--timeout", 5, "-o", shell.file),
@@ -414,7 +412,7 @@ def test_a_trial_that_takes_too_long_leaves_nothing_on_it(shell: Shell, url: str
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")
 @pytest.mark.parametrize("to", ["worker", "run"])
-def test_a_trial_that_is_killed_or_interrupted_leaves_nothing_on_it(shell: Shell, url: str, to: str) -> None:
+def test_killed_or_interrupted_trial_leaves_no_schema(shell: Shell, url: str, to: str) -> None:
     words = ("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0)
     with shell.started(*words, "-o", shell.file) as run:
         assert wait_for(lambda: schemas(url))
@@ -437,7 +435,7 @@ def is_settled(url: str) -> bool:
     return len(before) == 1 and schemas(url) == before
 
 
-def test_what_can_not_be_removed_is_named_with_the_command_that_removes_it(shell: Shell, url: str) -> None:
+def test_unremovable_schema_is_named_with_removal_command(shell: Shell, url: str) -> None:
     """A schema can't be dropped while another session uses it."""
     import psycopg
 
@@ -502,7 +500,7 @@ def pooler(request: pytest.FixtureRequest, place: Path, url: str) -> Iterator[st
         yield through
 
 
-def test_sessions_of_a_pooler_are_left_as_they_were(shell: Shell, pooler: str, url: str) -> None:
+def test_pooler_is_refused_and_its_sessions_left_unchanged(shell: Shell, pooler: str, url: str) -> None:
     import psycopg
 
     chosen = small(samples=1, retries=0, phases="insert,rand-key")
@@ -516,13 +514,13 @@ def test_sessions_of_a_pooler_are_left_as_they_were(shell: Shell, pooler: str, u
     assert schemas(url) == []
 
 
-def test_a_server_that_refuses_the_connection_has_no_store_that_stays(shell: Shell, url: str) -> None:
+def test_refused_connection_reports_no_leftover_store(shell: Shell, url: str) -> None:
     wrong = url.replace(SECRET, "wr0ng-Secret")
     ended = shell.dyno("run", "records", "-e", f"postgresql:url={wrong}", *small(samples=1), "-o", shell.file)
     assert "stays on" not in ended.out + ended.err
 
 
-def test_its_address_is_read_before_anything_is_started() -> None:
+def test_server_address_is_validated_when_parsed() -> None:
     setting = user_server.setting("postgresql")
     assert setting.address
     assert setting.parse("") == ""

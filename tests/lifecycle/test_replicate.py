@@ -61,7 +61,7 @@ def test_findings_are_checked_against_the_run(shell: Shell) -> None:
     assert any(" confirmed " in line for line in lines), lines
 
 
-def test_the_table_says_where_and_how_it_was_measured(shell: Shell) -> None:
+def test_table_states_preset_versions_and_published_units(shell: Shell) -> None:
     out = (shell.home / "out").read_text()
     assert "measured here: preset quick" in out and "lmdb: LMDB" in out and f"dyno {dyno.__version__}" in out
     # Published figures as printed, and ours in the same unit.
@@ -87,7 +87,7 @@ def test_an_interrupted_replica_prints_its_table(shell: Shell) -> None:
     assert "108131.95" in out and "not complete" in out
 
 
-def test_a_run_that_is_complete_is_printed_again(shell: Shell) -> None:
+def test_resume_of_complete_replica_prints_it_again(shell: Shell) -> None:
     before = shell.file.read_bytes()
     assert replicated(shell, "--resume") == (shell.home / "out").read_text()
     assert shell.file.read_bytes() == before
@@ -114,7 +114,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
 
 
 @pytest.mark.claim("All published experiments are repeated by one command, on one page")
-def test_all_experiments_are_one_page(everything: Callable[..., Result]) -> None:
+def test_all_experiments_are_replicated_onto_one_page(everything: Callable[..., Result]) -> None:
     ended = everything()
     assert ended.exit_code == 0, ended.output
     assert "108131.95" in ended.stdout and "not run: no engine of relstorage-2008 can run here" in ended.stdout
@@ -150,7 +150,7 @@ def test_time_is_divided_among_the_experiments(everything: Callable[..., Result]
     assert "not complete: " not in Path("hurried/index.html").read_text()
 
 
-def test_a_size_that_does_not_fit_is_replaced_by_quick(everything: Callable[..., Result]) -> None:
+def test_preset_exceeding_the_time_is_replaced_by_quick(everything: Callable[..., Result]) -> None:
     words = ("-o", "smaller", "--samples", "1", "--within", "1s")
     ended = everything("--preset", "standard", *words)
     assert ended.exit_code == 0, ended.output
@@ -160,7 +160,7 @@ def test_a_size_that_does_not_fit_is_replaced_by_quick(everything: Callable[...,
 
 
 @pytest.mark.claim("All published experiments are repeated by one command, on one page")
-def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_killed_replication_of_all_resumes(tmp_path: Path) -> None:
     require(registry.engine("lmdb"))
     shell, replicas = Shell(tmp_path, tmp_path / "work"), tmp_path / "replicas"
     first, second, page = (replicas / name for name in ("acid-batch-2013.json", "acid-2013.json", "index.html"))
@@ -217,7 +217,7 @@ def test_experiments_are_listed_with_their_source(shell: Shell) -> None:
         (("acid-batch-2013", "--preset", "quik"), "quick"),
     ],
 )
-def test_what_is_not_there_is_an_error_of_one_line(shell: Shell, words: tuple[str, ...], said: str) -> None:
+def test_unknown_experiment_or_preset_is_one_line_error(shell: Shell, words: tuple[str, ...], said: str) -> None:
     ended = shell.dyno("replicate", *words)
     assert ended.status == 2
     assert said in ended.err and ended.err.count("\n") == 1

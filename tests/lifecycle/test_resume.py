@@ -77,7 +77,7 @@ def assert_complete(shell: Shell, before: bytes) -> None:
 
 @pytest.mark.claim("Each attempt is in the run file before the next begins, and a killed run resumes")
 @pytest.mark.parametrize("kill", [killed_parent, killed_both])
-def test_a_killed_run_is_readable_and_goes_on(
+def test_killed_run_is_readable_and_resumes(
     shell: Shell, kill: Callable[[Shell, subprocess.Popen[str]], None]
 ) -> None:
     with waiting(shell) as process:
@@ -100,7 +100,7 @@ def test_a_killed_run_is_readable_and_goes_on(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=str)
-def test_an_interrupted_run_cleans_up_and_says_how_to_go_on(shell: Shell, number: signal.Signals) -> None:
+def test_interrupted_run_cleans_up_and_prints_resume_command(shell: Shell, number: signal.Signals) -> None:
     with waiting(shell) as process:
         # Signals the process group, like a terminal at Ctrl-C; the worker has another session and gets no signal.
         os.killpg(process.pid, number)
@@ -122,7 +122,7 @@ def test_an_interrupted_run_cleans_up_and_says_how_to_go_on(shell: Shell, number
     assert_complete(shell, before)
 
 
-def test_the_attempts_at_a_trial_are_counted_across_an_interruption(shell: Shell) -> None:
+def test_attempts_are_counted_across_resume(shell: Shell) -> None:
     shell.given["FAULTY_STATE"] = str(shell.home / "crashed")
     command = ("run", "records", "-e", "crash-once", *small(samples=1), "-o", shell.file)
     assert shell.dyno(*command).status == 0
@@ -178,7 +178,7 @@ def torn(at: int, part: float) -> Callable[[bytes], tuple[bytes, bytes]]:
         ),
     ],
 )
-def test_a_torn_file_is_readable_and_goes_on(
+def test_torn_run_file_is_readable_and_resumes(
     shell: Shell, complete: bytes, tear: Callable[[bytes], tuple[bytes, bytes]]
 ) -> None:
     whole, found = tear(complete)
@@ -189,7 +189,7 @@ def test_a_torn_file_is_readable_and_goes_on(
     assert_complete(shell, whole)
 
 
-def test_a_complete_run_is_resumed_by_doing_nothing(shell: Shell, complete: bytes) -> None:
+def test_resume_of_complete_run_does_nothing(shell: Shell, complete: bytes) -> None:
     shell.file.write_bytes(complete)
     ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume")
     assert ended.status == 0
@@ -227,7 +227,7 @@ def test_complete_run_is_resumed_with_more_samples(shell: Shell, complete: bytes
         (("--loop", "python"), "loop was auto"),
     ],
 )
-def test_another_plan_does_not_resume_a_file(
+def test_resume_with_another_plan_is_refused(
     shell: Shell, complete: bytes, change: tuple[str, str], why: str
 ) -> None:
     shell.file.write_bytes(complete)
@@ -262,14 +262,14 @@ TORN_HEADER = b'{"kind":"run","sche'
 
 @pytest.mark.parametrize("content", [b"", b"{}\n", b"not a run\n"])
 @pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
-def test_what_is_not_a_run_file_is_neither_resumed_nor_replaced(shell: Shell, flag: str, content: bytes) -> None:
+def test_other_file_is_neither_resumed_nor_overwritten(shell: Shell, flag: str, content: bytes) -> None:
     shell.file.write_bytes(content)
     ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, flag)
     assert ended == (2, "", f"dyno: {shell.file} is not a run file of dyno\n")
     assert shell.file.read_bytes() == content
 
 
-def test_a_run_that_was_killed_in_its_first_line_can_be_started_anew(shell: Shell) -> None:
+def test_run_file_with_torn_header_can_be_overwritten(shell: Shell) -> None:
     shell.file.write_bytes(TORN_HEADER)
     ended = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume")
     assert ended == (2, "", f"dyno: {shell.file} is not a run file of dyno\n")
@@ -278,7 +278,7 @@ def test_a_run_that_was_killed_in_its_first_line_can_be_started_anew(shell: Shel
     assert_complete(shell, b"")
 
 
-def test_flags_that_exclude_each_other_or_miss_the_file_are_usage_errors(shell: Shell) -> None:
+def test_conflicting_or_incomplete_resume_flags_are_usage_errors(shell: Shell) -> None:
     both = shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume", "--overwrite")
     assert both == (2, "", "dyno: --resume and --overwrite exclude each other\n")
     alone = shell.dyno(*COMPLETE_PLAN, "--resume")
@@ -286,13 +286,13 @@ def test_flags_that_exclude_each_other_or_miss_the_file_are_usage_errors(shell: 
     assert list(Path(shell.home).glob("*.json")) == []
 
 
-def test_resuming_a_file_that_is_not_there_starts_it(shell: Shell) -> None:
+def test_resume_of_missing_file_starts_the_run(shell: Shell) -> None:
     """--resume works for the first run too, so that scripts may always use it."""
     assert shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume").status == 0
     assert_complete(shell, b"")
 
 
-def test_the_directory_of_a_killed_run_is_swept_and_that_of_a_living_one_is_not(shell: Shell) -> None:
+def test_next_run_removes_directories_of_killed_runs_only(shell: Shell) -> None:
     with waiting(shell) as process:
         (living,) = shell.left()
         other = shell.home / "other.json"
@@ -305,7 +305,7 @@ def test_the_directory_of_a_killed_run_is_swept_and_that_of_a_living_one_is_not(
     assert shell.left() == []
 
 
-def test_the_header_of_a_run_file_holds_the_plan_and_the_machine(complete: bytes) -> None:
+def test_run_file_header_holds_plan_and_machine(complete: bytes) -> None:
     header = json.loads(complete.splitlines()[0])
     assert header["kind"] == "run"
     assert header["plan"]["samples"] == 2

@@ -38,13 +38,13 @@ def facts(shell: Shell, file: Path) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_file_of_each_schema_keeps_its_figures(shell: Shell, name: str) -> None:
+def test_run_files_of_every_schema_keep_their_figures(shell: Shell, name: str) -> None:
     assert json.loads((DATA / name).open().readline())["schema"] == int(name[11])
     assert facts(shell, DATA / name) == FACTS[name] and len(FACTS[name]) > 4
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_each_command_reads_a_run_file_of_each_schema(shell: Shell, name: str) -> None:
+def test_each_command_reads_run_files_of_every_schema(shell: Shell, name: str) -> None:
     file = DATA / name
     for words in (
         ("compare", file, file),
@@ -60,7 +60,7 @@ def test_each_command_reads_a_run_file_of_each_schema(shell: Shell, name: str) -
     assert (shell.home / "page.html").stat().st_size > 100_000
 
 
-def test_a_run_file_of_a_newer_schema_is_refused_with_a_remedy(shell: Shell) -> None:
+def test_run_file_of_newer_schema_is_refused(shell: Shell) -> None:
     first, *rest = (DATA / RUNS[-1]).read_text().splitlines()
     newer = {**json.loads(first), "schema": READABLE[-1] + 1}
     shell.file.write_text("\n".join([json.dumps(newer), *rest]) + "\n")

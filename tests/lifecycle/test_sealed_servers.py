@@ -91,7 +91,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.claim("Every trial of a cell begins with the same loaded store")
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(("engine", "suite", "read", "change"), CASES)
-def test_the_first_trial_loads_and_each_later_one_begins_with_a_copy_of_the_server_s_data(
+def test_later_trials_begin_with_copy_of_server_data(
     place: Path, engine: str, suite: str, read: str, change: str
 ) -> None:
     require(registry.engine(engine).through(registry.suite(suite).ports[0]))
@@ -106,7 +106,7 @@ def test_the_first_trial_loads_and_each_later_one_begins_with_a_copy_of_the_serv
 
 
 @pytest.mark.usefixtures("tiny")
-def test_the_copy_has_the_statistics_of_the_upkeep(place: Path) -> None:
+def test_copied_store_has_planner_statistics(place: Path) -> None:
     require(registry.engine("postgresql").through("records"))
     for number in range(2):
         with trial(place / str(number), "postgresql", "records") as one:
@@ -120,9 +120,7 @@ def test_the_copy_has_the_statistics_of_the_upkeep(place: Path) -> None:
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("why", ["no room", "tier volatile", "no right to move"])
-def test_a_server_that_can_t_be_sealed_is_loaded_in_each_trial(
-    place: Path, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+def test_unsealable_server_is_loaded_in_each_trial(place: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     require(registry.engine("postgresql").through("records"))
     if why == "no room":
         monkeypatch.setattr(filesystem, "SPARE_BYTES", 1 << 60)
@@ -194,12 +192,12 @@ def loaded(shell: Shell, link: str) -> list[int]:
 
 
 @pytest.mark.claim("Every trial of a cell begins with the same loaded store")
-def test_neither_the_second_trial_nor_a_phase_after_one_that_wrote_loads_the_tables_again(shell: Shell) -> None:
+def test_sealed_sql_tables_are_loaded_once(shell: Shell) -> None:
     require(registry.engine("postgresql").through("sql"))
     assert sum(loaded(shell, "no")) == ROWS
 
 
-def test_tables_of_a_server_that_can_t_be_sealed_are_loaded_again(shell: Shell) -> None:
+def test_unsealable_sql_tables_are_reloaded_after_writes(shell: Shell) -> None:
     require(registry.engine("postgresql").through("sql"))
     # Two trials, each with a phase after one that wrote.
     assert sum(loaded(shell, "yes")) == 4 * ROWS

@@ -55,9 +55,7 @@ def forms(shell: Shell) -> list[Ended]:
 
 @pytest.mark.claim("A secret in an address is in no run file, report or error")
 @pytest.mark.parametrize(("where", "status"), [("itself", 0), ("operation", 3), ("error", 3), ("refusal", 3)])
-def test_nothing_that_an_engine_tells_of_an_address_has_what_is_secret_in_it(
-    shell: Shell, where: str, status: int
-) -> None:
+def test_secrets_that_an_engine_reveals_are_masked(shell: Shell, where: str, status: int) -> None:
     ended = run(shell, ADDRESS, where=where)
     assert ended.status == status, ended
     (attempt,) = shell.attempts("indiscreet")
@@ -84,9 +82,7 @@ def kept(shell: Shell) -> Path:
 
 
 @pytest.mark.claim("An address from a variable or file gives the same row, and the variable is withheld from engines")
-def test_an_address_in_a_variable_or_a_file_gives_the_same_row_and_goes_on_as_the_same_run(
-    shell: Shell, kept: Path
-) -> None:
+def test_address_from_variable_or_file_gives_same_row(shell: Shell, kept: Path) -> None:
     shell.given = {"OWN_ADDRESS": ADDRESS, "OTHER": "seen"}
     plan = shell.home / "plan.toml"
     plan.write_text('suite = "records"\nengine = [{name = "indiscreet", url = "env:OWN_ADDRESS"}]\n')
@@ -129,7 +125,7 @@ def test_two_rows_may_name_one_variable(shell: Shell) -> None:
         (f"{ADDRESS} w0rd", "Got unexpected extra argument"),
     ],
 )
-def test_an_address_that_can_not_be_had_is_one_line_that_does_not_tell_it(shell: Shell, url: str, said: str) -> None:
+def test_invalid_address_is_one_line_without_secrets(shell: Shell, url: str, said: str) -> None:
     (shell.home / "open").touch()
     shell.given = {
         "WRONG": ADDRESS.replace("indiscreet", "mysql"),
@@ -147,13 +143,13 @@ def test_an_address_that_can_not_be_had_is_one_line_that_does_not_tell_it(shell:
 
 
 @pytest.mark.claim("A secret in an address is in no run file, report or error")
-def test_a_password_on_the_command_line_draws_one_warning(shell: Shell, kept: Path) -> None:
+def test_password_on_command_line_draws_one_warning(shell: Shell, kept: Path) -> None:
     (warning,) = [line for line in run(shell, ADDRESS).err.splitlines() if "warning" in line]
     assert "env:NAME" in warning and "file:PATH" in warning
     assert "warning" not in run(shell, f"file:{kept}", "--overwrite").err
 
 
-def test_help_says_how_an_address_is_not_shown(shell: Shell) -> None:
+def test_help_names_env_and_file_address_sources(shell: Shell) -> None:
     commands: list[Any] = [("run", "--help"), ("list", "engines")]
     for words in commands:
         out = " ".join(shell.dyno(*words).out.split())

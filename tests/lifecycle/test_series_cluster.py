@@ -40,13 +40,13 @@ def run(shell: Shell, *words: object) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_cluster_of_three_has_the_same_digest_as_other_engines(shell: Shell) -> None:
+def test_three_node_cluster_matches_digest_of_other_engines(shell: Shell) -> None:
     results = run(shell, "-e", "cassandra:nodes=3,sqlite", "--phases", "insert,extract-all-cold,latest-hot")
     assert len({sample["facts"]["digest"] for sample in results if "digest" in sample["facts"]}) == 1
     assert all(sample["checked"] and not sample["void"] for sample in results if sample["facts"])
 
 
-def test_samples_acknowledged_by_two_nodes_survive_the_loss_of_one(shell: Shell) -> None:
+def test_samples_acknowledged_by_two_nodes_survive_node_loss(shell: Shell) -> None:
     (sample,) = run(shell, "-e", "cassandra:nodes=3", "--phases", "insert", "-p", "kill_percent=50")
     assert not sample["void"], sample["void"]
     assert sample["facts"]["lost_samples"] == 0

@@ -23,7 +23,7 @@ from dyno.suites.series.port import SampleBatch
 FEW = ("-p", "live_variables=20", "-p", "live_hz=5", "-p", "live_s=2")
 
 
-def test_every_event_of_an_ioc_is_archived_and_no_process_is_left(shell: Shell) -> None:
+def test_ioc_events_are_all_archived_and_processes_end(shell: Shell) -> None:
     if why := live.missing():
         unavailable(why)
     words = ("run", "series", "-e", "sqlite", *FEW, "--phases", "live", "--samples", "1")
@@ -42,13 +42,13 @@ def test_every_event_of_an_ioc_is_archived_and_no_process_is_left(shell: Shell) 
     assert shell.strays() == [], "neither the IOC nor what an EPICS client starts beside itself"
 
 
-def test_live_is_measured_only_when_named(shell: Shell) -> None:
+def test_live_phase_runs_only_if_named(shell: Shell) -> None:
     ended = shell.dyno("run", "series", "-e", "sqlite", "-p", "variables=10", "--samples", "1", "-o", shell.file)
     assert ended.status == 0, ended.err
     assert "live" not in {cell["phase"] for cell in shell.shown()["cells"]}
 
 
-def test_without_its_libraries_live_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_live_phase_is_absent_without_its_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(live, "MODULES", ("softioc", "no_such_module"))
     with pytest.raises(Absent, match=r"needs no_such_module: .*pip install 'dyno-bench\[epics\]'"):
         LiveRun(tmp_path, 1, 1, 1, 1)
@@ -92,7 +92,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
         (([1, 3, 2, 4], [5, 6, 7]), 0),
     ],
 )
-def test_a_missing_number_is_a_lost_event(
+def test_missing_sequence_number_counts_as_lost_event(
     numbers: Any, lost: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     report = run(monkeypatch, tmp_path, *numbers)._report(SECOND, 9 * SECOND, 0, 5)
@@ -104,9 +104,7 @@ def test_a_missing_number_is_a_lost_event(
     assert ("kept up with" in str(report.first_error)) is bool(lost)
 
 
-def test_the_lag_is_from_the_time_of_an_event_to_its_acknowledgement(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_lag_spans_event_time_to_acknowledgement(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     report = run(monkeypatch, tmp_path, [1, 2, 3, 4])._report(SECOND, 9 * SECOND, SECOND * 3, 5)
     assert report.latencies == [(7 * SECOND, 1), (8 * SECOND, 1)]
     (point,) = report.series
@@ -120,7 +118,7 @@ def test_a_variable_without_events_voids_the_phase(monkeypatch: pytest.MonkeyPat
         received.check(received._report(SECOND, 9 * SECOND, 0, 5))
 
 
-def test_an_event_missing_from_the_archive_voids_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_event_missing_from_archive_voids_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     received = run(monkeypatch, tmp_path, [1, 2, 3, 4])
     whole = received._batches[0]
 
@@ -142,7 +140,7 @@ def test_an_event_missing_from_the_archive_voids_the_phase(monkeypatch: pytest.M
 # -- an archive that falls behind ---------------------------------------------------------------------------
 
 
-def test_an_archive_that_falls_behind_fails_with_the_rate_it_sustained(
+def test_archive_falling_behind_is_refused_with_sustained_rate(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each reading of the clock is a second later than the last; 30 events per 3 seconds are 10 per second, where 100
@@ -160,7 +158,7 @@ def test_an_archive_that_falls_behind_fails_with_the_rate_it_sustained(
 
 
 @pytest.mark.timeout(20)
-def test_closing_ends_although_events_arrive_faster_than_they_are_read() -> None:
+def test_event_receiver_closes_despite_endless_events() -> None:
     class Endless:
         def pop(self) -> Any:
             stamp, alarm = {"secondsPastEpoch": 1, "nanoseconds": 0}, {"status": 0, "severity": 0}

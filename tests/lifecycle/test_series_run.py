@@ -67,7 +67,7 @@ def run(shell: Shell, engine: str, *words: object, **given: int) -> dict[str, di
 
 @pytest.mark.claim("All engines return the same samples, in whatever order they arrive")
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, shell: Shell) -> None:
+def test_all_phases_are_valid_and_cold_phases_cold(engine: str, shell: Shell) -> None:
     variables = MORE.get(engine, VARIABLES)
     phases, count = run(shell, engine, variables=variables), variables * PER_HALF_HOUR
     in_memory = registry.engine(engine).in_memory
@@ -90,7 +90,7 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
     assert DIGESTS.setdefault(variables, digests) == digests
 
 
-def test_a_single_java_node_has_the_same_digest_as_other_engines(shell: Shell) -> None:
+def test_cassandra_node_matches_digest_of_other_engines(shell: Shell) -> None:
     """Only hot phases: the server starts slowly, and each cold phase would start it again."""
     names = ["insert", "extract-one-hot", "extract-all-hot", "latest-hot"]
     results = [run(shell, each, "--phases", ",".join(names), variables=20) for each in ("cassandra", "sqlite")]
@@ -101,7 +101,7 @@ def test_a_single_java_node_has_the_same_digest_as_other_engines(shell: Shell) -
     assert 0 < results[0]["insert"]["facts"]["bytes_per_sample"] < 2_000
 
 
-def test_without_corrections_every_engine_has_the_same_digest(shell: Shell) -> None:
+def test_engines_share_a_digest_without_corrections(shell: Shell) -> None:
     results = [run(shell, engine, corrected_ppm=0) for engine in ("victoriametrics", "sqlite")]
     assert list(results[0]) == list(results[1]) == PHASES
     assert results[0]["visible"]["facts"]["digest"] == results[1]["visible"]["facts"]["digest"]
@@ -113,7 +113,7 @@ def test_a_single_phase_loads_its_archive(shell: Shell) -> None:
     assert list(phases) == ["latest-cold", "visible"]
 
 
-def test_samples_cut_by_the_budget_are_loaded_for_later_phases(shell: Shell) -> None:
+def test_samples_cut_by_budget_are_loaded_afterwards(shell: Shell) -> None:
     phases = run(shell, "sqlite", "--phases", "insert,extract-all-hot", "--budget", "0.02", batch=300)
     assert phases["insert"]["ended_by"] == "budget" and 0 < phases["insert"]["items"] < SAMPLES
     assert phases["extract-all-hot"]["facts"]["samples"] == SAMPLES

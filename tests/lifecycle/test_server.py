@@ -40,7 +40,7 @@ def cpu_ns(used: Mapping[str, int]) -> int:
 
 
 @pytest.mark.claim("A server's resources are separate from its client's")
-def test_the_servers_work_is_the_servers_and_not_the_clients(shell: Shell) -> None:
+def test_server_cpu_time_is_separate_from_clients(shell: Shell) -> None:
     attempt, samples = trial(shell, "insert-blind-indices,mixed", param_mix="c")
     insert, mixed = samples["insert-blind-indices"], samples["mixed"]
     expected_ns = RECORDS * BURN_NS
@@ -56,14 +56,14 @@ def test_the_servers_work_is_the_servers_and_not_the_clients(shell: Shell) -> No
     assert whole["server"]["peak_resident_bytes"] > 0
 
 
-def test_what_the_server_read_is_not_what_the_client_read(shell: Shell) -> None:
+def test_server_reads_are_not_counted_as_clients(shell: Shell) -> None:
     """When a parent waits for its child, the kernel adds the child's I/O to the parent's."""
     attempt, _ = trial(shell, "mixed", param_mix="c", engine="served:burn_us=0", param_records=5_000)
     client, server = attempt["resources"]["client"], attempt["resources"]["server"]
     assert server["asked_bytes"] > 5_000 * 4096 > client["asked_bytes"]
 
 
-def test_a_server_that_ended_in_the_trial_is_not_taken_for_a_client(shell: Shell) -> None:
+def test_ended_server_is_not_counted_as_client(shell: Shell) -> None:
     """The server of the first phase ends with its engine, so that the second phase is cold."""
     attempt, samples = trial(shell, "rand-key,rand-key-cold")
     assert list(samples) == ["rand-key", "rand-key-cold"]
@@ -71,12 +71,12 @@ def test_a_server_that_ended_in_the_trial_is_not_taken_for_a_client(shell: Shell
     assert cpu_ns(attempt["resources"]["client"]) < RECORDS * BURN_NS
 
 
-def test_what_the_server_does_in_an_untimed_round_is_not_in_the_sample(shell: Shell) -> None:
+def test_server_cpu_of_untimed_round_is_excluded(shell: Shell) -> None:
     _, samples = trial(shell, "rand-key")
     assert cpu_ns(samples["rand-key"]["server"]) <= RECORDS * BURN_NS * 1.2 + 2 * TICK_NS
 
 
-def test_a_server_that_reads_from_the_device_was_cold(shell: Shell) -> None:
+def test_server_reads_from_device_in_cold_phase(shell: Shell) -> None:
     """Only the server reads the file. A cold phase has a new server."""
     if filesystem(shell.work)["type"] in ("tmpfs", "ramfs"):
         pytest.skip("the work directory is in memory")
@@ -88,7 +88,7 @@ def test_a_server_that_reads_from_the_device_was_cold(shell: Shell) -> None:
     assert cold["temperature"] == "cold"
 
 
-def test_an_engine_without_a_server_has_none(shell: Shell) -> None:
+def test_engine_without_server_has_no_server_usage(shell: Shell) -> None:
     assert shell.dyno("run", "records", "-e", "sqlite", *small(samples=1), "-o", shell.file).status == 0
     for attempt in shell.attempts():
         assert attempt["resources"]["server"] is None

@@ -110,7 +110,7 @@ def run(shell: Shell, engines: str, phases: str, *words: object, status: int = 0
 
 
 @pytest.mark.parametrize("engine", SERVERS)
-def test_native_load_and_the_library_get_the_same_answers(engine: str, shell: Shell) -> None:
+def test_native_load_and_library_get_same_answers(engine: str, shell: Shell) -> None:
     require(registry.engine(engine).through("sql"))
     engines = f"{engine},{engine}:client=native,sqlite"
     samples = run(shell, engines, "rows,sums,names,push", "-p", "operations=300")
@@ -123,7 +123,7 @@ def test_native_load_and_the_library_get_the_same_answers(engine: str, shell: Sh
 
 
 @pytest.mark.parametrize("engine", SERVERS)
-def test_several_clients_are_loaded_natively_by_default(engine: str, shell: Shell) -> None:
+def test_several_clients_use_native_load_by_default(engine: str, shell: Shell) -> None:
     require(registry.engine(engine).through("sql"))
     samples = run(shell, engine, "rows,push,day,known", "--clients", 8, "-p", "operations=200")
     assert {phase: {sample["load"] for sample in of} for phase, of in samples.items()} == {
@@ -139,7 +139,7 @@ def test_several_clients_are_loaded_natively_by_default(engine: str, shell: Shel
 
 
 @pytest.mark.parametrize(("engine", "code"), [("postgresql", "40P01"), ("mariadb", "1213")])
-def test_deadlocks_are_failed_operations_and_undone(engine: str, code: str, shell: Shell) -> None:
+def test_deadlocked_transactions_fail_and_are_rolled_back(engine: str, code: str, shell: Shell) -> None:
     """The check of the plan counts the rows: one of an undone transaction, or of its statements after the error, is
     one too many."""
     require(registry.engine(engine).through("sql"))
@@ -162,7 +162,7 @@ def test_the_statements_after_an_error_are_not_executed(engine: str, shell: Shel
         assert sample["void"] is None and sample["errors"] == 49 and sample["operations"] == 50, sample
 
 
-def test_a_script_with_gset_is_refused_under_native_load(shell: Shell) -> None:
+def test_native_load_refuses_script_with_gset(shell: Shell) -> None:
     require(registry.engine("postgresql"))
     (shell.home / "own.toml").write_text(PLAN)
     words = ("--phases", "known", "--load", "native")
@@ -186,5 +186,5 @@ def test_a_script_with_gset_is_refused_under_native_load(shell: Shell) -> None:
         ("SET work_mem = '1MB'; SELECT 1", False),
     ],
 )
-def test_scripts_whose_statements_are_known_beforehand(script: str, expected: bool) -> None:
+def test_script_statements_decide_native_load_support(script: str, expected: bool) -> None:
     assert natively(parse(script, "script")) is expected

@@ -84,7 +84,7 @@ def twisted(shell: Shell) -> Shell:
     return shell
 
 
-def test_engines_that_agree_are_valid_and_their_answers_are_in_the_run_file(shell: Shell) -> None:
+def test_agreeing_engines_are_valid_and_answers_are_recorded(shell: Shell) -> None:
     require(registry.engine("duckdb").through("sql"))
     cells = run(shell, SHOP, "sqlite,duckdb", "--budget", 20, "-p", "operations=200")
     assert all(cell["valid"] for cell in cells.values())
@@ -101,7 +101,7 @@ def test_engines_that_agree_are_valid_and_their_answers_are_in_the_run_file(shel
 
 
 @pytest.mark.parametrize(("how", "phase", "every", "said"), BROKEN)
-def test_a_wrong_answer_voids_the_row_that_gave_it(
+def test_row_is_void_if_its_answers_are_wrong(
     how: str, phase: str, every: int, said: str | None, twisted: Shell
 ) -> None:
     # Two rows of SQLite are the majority.
@@ -137,7 +137,7 @@ def test_a_lost_update_among_eight_clients_is_found(twisted: Shell) -> None:
     assert found["sqlite"]["valid"] and "each acknowledged item" in found[wrong]["why"]
 
 
-def test_two_engines_that_disagree_are_both_void_until_one_is_the_reference(twisted: Shell) -> None:
+def test_disagreeing_engines_are_void_without_a_reference(twisted: Shell) -> None:
     engines, words = "sqlite,twisted:how=drop+every=500", ("--phases", "first", "-p", "operations=500")
     cells = run(twisted, SHOP, engines, *words, status=3)
     assert all("reference" in cell["why"] for (engine, _), cell in cells.items() if engine != "null")
@@ -183,7 +183,7 @@ def test_doubts_about_answers_are_named(shell: Shell) -> None:
     assert "unchecked" in {doubt["code"] for doubt in cells["sqlite", "push"]["doubts"]}
 
 
-def test_a_query_of_the_command_line_and_its_parameters(shell: Shell) -> None:
+def test_query_and_parameters_from_command_line_are_run(shell: Shell) -> None:
     words = ("-q", "SELECT :x + 1 AS more", "-p", "x=41", "-p", "operations=20", "--samples", 1)
     ended = shell.dyno("run", "sql", "-e", "sqlite", *words, "-o", shell.file)
     assert ended.status == 0, ended.err
@@ -192,7 +192,7 @@ def test_a_query_of_the_command_line_and_its_parameters(shell: Shell) -> None:
     assert "x=41" in ended.out
 
 
-def test_checks_of_fractions_hold(shell: Shell) -> None:
+def test_checks_compare_fractional_values(shell: Shell) -> None:
     """Engines return sums as doubles or decimals."""
     checks = "".join(f"[[sql.checks]]\nquery = {query!r}\n{how}\n" for query, how in (
         ("SELECT sum(price) FROM item WHERE id <= 1000", "unchanged = true"), ("SELECT 1.5", "equals = 1.5"),
@@ -205,7 +205,7 @@ def test_checks_of_fractions_hold(shell: Shell) -> None:
     assert "expected 1.6, got 1.5" in cells["sqlite", "push"]["why"]
 
 
-def test_a_tie_is_settled_by_what_is_compared(twisted: Shell) -> None:
+def test_compare_count_accepts_differently_broken_ties(twisted: Shell) -> None:
     by_id, by_name = (f"SELECT id FROM item WHERE kind = 1 ORDER BY kind, {by} LIMIT 1" for by in ("id", "name"))
     tie = SHOP.partition("[sql.transactions.first]")[0]
     tie += f"[sql.transactions.tie]\nscript = {{'' = '{by_id}', twisted = '{by_name}'}}\n"
@@ -215,7 +215,7 @@ def test_a_tie_is_settled_by_what_is_compared(twisted: Shell) -> None:
     assert all(cell["valid"] for cell in run(twisted, tie + 'compare = "count"', engines, *words).values())
 
 
-def test_values_of_a_variable_are_chosen_from_a_query(shell: Shell) -> None:
+def test_variable_values_may_come_from_a_query(shell: Shell) -> None:
     text = SHOP.replace("\\\\set k random(1, 10)\n", "")
     assert text != SHOP
     ended = shell.dyno("run", "sql", "-q", "SELECT :k", "-e", "sqlite")
@@ -293,7 +293,7 @@ def test_pgbenchs_scripts_run_unchanged_on_three_engines(shell: Shell) -> None:
         (("random(1, 10)", ":rate"), "rate"),
     ],
 )
-def test_a_mistake_in_a_definition_gets_one_line(change: tuple[Any, ...], said: str, shell: Shell) -> None:
+def test_definition_mistake_is_a_one_line_error(change: tuple[Any, ...], said: str, shell: Shell) -> None:
     text = SHOP.replace(*change)
     assert text != SHOP
     (shell.home / "shop.toml").write_text(text)
@@ -302,7 +302,7 @@ def test_a_mistake_in_a_definition_gets_one_line(change: tuple[Any, ...], said: 
     assert not shell.file.exists()
 
 
-def test_runs_are_compared_and_resumed_only_with_the_same_definition(shell: Shell) -> None:
+def test_compare_and_resume_require_the_same_definition(shell: Shell) -> None:
     words = ("--phases", "first", "-p", "operations=50")
     run(shell, SHOP, "sqlite", *words)
     other = shell.home / "other.json"
@@ -318,6 +318,6 @@ def test_runs_are_compared_and_resumed_only_with_the_same_definition(shell: Shel
     assert ended.status == 2 and "definition" in ended.err
 
 
-def test_without_a_definition_the_suite_says_what_to_write(shell: Shell) -> None:
+def test_missing_definition_error_says_what_to_write(shell: Shell) -> None:
     ended = shell.dyno("run", "sql", "-e", "sqlite")
     assert ended.status == 2 and "[sql]" in ended.err and "-q" in ended.err

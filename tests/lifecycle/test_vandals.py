@@ -57,7 +57,9 @@ def cells(run: Shell) -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.mark.claim("Garbage on the worker's pipe is not a result")
 @pytest.mark.parametrize(("engine", "why"), CASES)
-def test_what_was_done_is_told(cells: dict[tuple[str, str], dict[str, Any]], engine: str, why: str | None) -> None:
+def test_engine_damage_is_reported_or_harmless(
+    cells: dict[tuple[str, str], dict[str, Any]], engine: str, why: str | None
+) -> None:
     cell = cells[engine, "rand-key"]
     assert cell["valid"] is (why is VALID), cell["why"]
     if why is not VALID:
@@ -66,19 +68,19 @@ def test_what_was_done_is_told(cells: dict[tuple[str, str], dict[str, Any]], eng
 
 
 @pytest.mark.claim("Whatever one engine does, the others are measured")
-def test_the_others_are_measured(run: Shell, cells: dict[tuple[str, str], dict[str, Any]]) -> None:
+def test_other_engines_stay_valid(run: Shell, cells: dict[tuple[str, str], dict[str, Any]]) -> None:
     for name in ("memory", *(cell["engine"] for cell in cells.values() if cell["floor"])):
         assert cells[name, "rand-key"]["valid"], (name, cells[name, "rand-key"]["why"])
         assert {attempt["outcome"] for attempt in run.attempts(name)} == {"ok"}
     assert run.shown()["complete"] is True
 
 
-def test_what_was_measured_before_garbage_counts(cells: dict[tuple[str, str], dict[str, Any]]) -> None:
+def test_sample_before_pipe_garbage_stays_valid(cells: dict[tuple[str, str], dict[str, Any]]) -> None:
     assert cells["garbler:how=bytes", "insert-blind-noindices"]["valid"]
 
 
 @pytest.mark.claim("Whatever one engine does, the others are measured")
-def test_nothing_is_left(run: Shell) -> None:
+def test_no_process_or_directory_is_left(run: Shell) -> None:
     assert run.strays() == []
     assert run.left() == []
 
@@ -99,7 +101,7 @@ def ran(shell: Shell, engine: str) -> Any:
 
 @pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root may mount")
-def test_what_was_mounted_is_unmounted_and_not_emptied(shell: Shell) -> None:
+def test_mount_in_trial_directory_is_unmounted_not_emptied(shell: Shell) -> None:
     ended = ran(shell, "vandal:how=mounts")
     if ended.status and "can't mount" in str(shell.cells()["vandal:how=mounts", "rand-key"]["why"]):
         pytest.skip("nothing may be mounted here")

@@ -50,7 +50,7 @@ def link(tmp_path: Path) -> Path:
 # -- on a directory -------------------------------------------------------------------------------------------
 
 
-def test_every_phase_is_reported_with_what_its_tool_tells(shell: Shell) -> None:
+def test_every_phase_reports_its_tools_figures(shell: Shell) -> None:
     ended = shell.dyno(*RUN, "-e", "fio")
     assert ended.status == 0, ended.out + ended.err
     samples = sampled(shell)
@@ -70,7 +70,7 @@ def test_every_phase_is_reported_with_what_its_tool_tells(shell: Shell) -> None:
     assert samples["dd"]["facts"]["flush_after_ns"] > 0
 
 
-def test_a_warm_up_is_drawn_and_says_when_it_was_steady(shell: Shell) -> None:
+def test_warmup_has_chart_and_steady_state_facts(shell: Shell) -> None:
     ended = shell.dyno(*words(warm="3"), "-e", "fio", "--phases", "warm-up")
     assert ended.status == 0, ended.out + ended.err
     facts, points = sampled(shell)["warm-up"]["facts"], sampled(shell)["warm-up"]["series"]
@@ -82,7 +82,7 @@ def test_a_warm_up_is_drawn_and_says_when_it_was_steady(shell: Shell) -> None:
     assert drawn.status == 0 and (shell.home / "w.svg").stat().st_size > 0, drawn.err
 
 
-def test_what_has_one_request_in_flight_is_measured_at_that_depth_alone(shell: Shell) -> None:
+def test_single_request_phases_run_at_depth_one_only(shell: Shell) -> None:
     ended = shell.dyno(*words(depth="2"), "-e", "fio:ioengine=sync,fio", "--phases", "rand-read,flush,dd")
     assert ended.status == 0, ended.out + ended.err
     assert list(sampled(shell)) == ["rand-read"]
@@ -90,7 +90,7 @@ def test_what_has_one_request_in_flight_is_measured_at_that_depth_alone(shell: S
     assert sorted(map(len, absent.values())) == [2, 2, 3], "the one that waits has none of them"
 
 
-def test_two_sizes_and_depths_make_sweeps_and_a_curve(shell: Shell) -> None:
+def test_sizes_and_depths_yield_sweeps_and_iops_curve(shell: Shell) -> None:
     ended = shell.dyno(*words(block_size="4k,64k", depth="1,4"), "-e", "fio", "--phases", "rand-read")
     assert ended.status == 0, ended.out + ended.err
     assert "op/s by block_size" in ended.out
@@ -98,7 +98,7 @@ def test_two_sizes_and_depths_make_sweeps_and_a_curve(shell: Shell) -> None:
     assert drawn.status == 0 and "IOPS" in drawn.out, drawn.err
 
 
-def test_without_fio_one_line_says_what_installs_it(shell: Shell, tmp_path: Path) -> None:
+def test_missing_fio_names_the_install_command(shell: Shell, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "dd").symlink_to(shutil.which("dd") or "dd")
@@ -121,7 +121,7 @@ def refused(shell: Shell, *more: object) -> str:
     return ended.err
 
 
-def test_what_is_no_device_is_refused_before_anything_is_started(shell: Shell, tmp_path: Path) -> None:
+def test_non_device_is_refused_before_the_run(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"data")
     assert "is not a block device" in refused(shell, "-e", f"fio:destroy={tmp_path / 'file'}")
     assert "can't be opened" in refused(shell, "-e", f"fio:destroy={tmp_path / 'nothing'}")
@@ -129,7 +129,7 @@ def test_what_is_no_device_is_refused_before_anything_is_started(shell: Shell, t
 
 
 @pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
-def test_a_device_is_given_up_by_no_other_word(shell: Shell, tmp_path: Path) -> None:
+def test_device_is_overwritten_only_by_option_destroy(shell: Shell, tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     before = digest(file)
     with loop_device(file) as device:
@@ -141,9 +141,7 @@ def test_a_device_is_given_up_by_no_other_word(shell: Shell, tmp_path: Path) -> 
 
 @pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
 @pytest.mark.parametrize("kind", CONTENTS)
-def test_a_device_that_holds_something_is_refused_also_by_a_link(
-    kind: str, shell: Shell, tmp_path: Path, link: Path
-) -> None:
+def test_device_with_content_is_refused_by_any_path(kind: str, shell: Shell, tmp_path: Path, link: Path) -> None:
     file = image(tmp_path / "image")
     CONTENTS[kind](file)
     before = digest(file)
@@ -166,7 +164,7 @@ def test_a_mounted_device_is_refused(shell: Shell, tmp_path: Path, link: Path) -
     assert digest(file) == before
 
 
-def test_a_device_that_is_named_twice_is_held_once(shell: Shell, tmp_path: Path, link: Path) -> None:
+def test_device_is_shared_by_rows_with_same_path(shell: Shell, tmp_path: Path, link: Path) -> None:
     with loop_device(image(tmp_path / "image")) as device:
         link.symlink_to(device)
         both = f"fio:destroy={device},fio:destroy={device}+ioengine=sync"
@@ -179,7 +177,7 @@ def test_a_device_that_is_named_twice_is_held_once(shell: Shell, tmp_path: Path,
 # -- on a device ----------------------------------------------------------------------------------------------
 
 
-def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path: Path) -> None:
+def test_device_is_written_only_within_the_area(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "image"
     file.write_bytes(b"\xa7" * 4 * MIB)
     with loop_device(file) as device:
@@ -195,7 +193,7 @@ def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path
     assert file.read_bytes()[: 2 * MIB] != b"\xa7" * 2 * MIB
 
 
-def test_a_whole_device_is_written_and_read_once_by_dd_and_by_fio(shell: Shell, tmp_path: Path) -> None:
+def test_whole_device_phases_cover_every_block(shell: Shell, tmp_path: Path) -> None:
     file, area = image(tmp_path / "image"), 4 * MIB
     phases = ["dd-urandom", "dd-fdatasync", "dd-read", *WHOLE]
     with loop_device(file) as device:
@@ -215,7 +213,7 @@ def test_a_whole_device_is_written_and_read_once_by_dd_and_by_fio(shell: Shell, 
     assert all(any(data[at : at + MIB]) for at in range(0, area, MIB))
 
 
-def test_an_area_beyond_the_device_is_refused_by_the_trial(shell: Shell, tmp_path: Path) -> None:
+def test_area_larger_than_device_is_refused_unwritten(shell: Shell, tmp_path: Path) -> None:
     file = image(tmp_path / "image", MIB)
     before = digest(file)
     with loop_device(file) as device:
@@ -250,7 +248,7 @@ os.execv("{fio}", ["fio", *sys.argv[1:]])
 """
 
 
-def test_an_ioengine_that_the_kernel_refuses_is_refused_with_what_to_set(shell: Shell, tmp_path: Path) -> None:
+def test_ioengine_refused_by_kernel_names_an_alternative(shell: Shell, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     wrapper = programs / "fio"
@@ -266,7 +264,7 @@ def test_an_ioengine_that_the_kernel_refuses_is_refused_with_what_to_set(shell: 
     assert not why(shell, "fio")
 
 
-def test_a_file_system_without_direct_io_is_refused_with_what_to_set(shell: Shell, tmp_path: Path) -> None:
+def test_file_system_without_direct_io_names_the_option(shell: Shell, tmp_path: Path) -> None:
     with mounted("none", tmp_path / "ram", "-t", "ramfs") as ram:
         ended = shell.dyno(*words(), "-e", "fio,fio:direct=no", "--phases", "rand-read", "--work", ram)
     assert ended.status == 1, ended.out + ended.err
@@ -296,7 +294,7 @@ def why(shell: Shell, engine: str) -> dict[str, str]:
 
 
 @pytest.mark.claim("A volume that is full, read-only or failing is reported, and the run goes on")
-def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
+def test_full_volume_is_reported_and_run_continues(shell: Shell, tiny: Path) -> None:
     ended = shell.dyno(*words(area="32m"), "-e", "fio:direct=no", "--phases", FAILING, "--work", tiny, "--retries", 0)
     assert ended.status in (1, 3), ended.out + ended.err
     reasons = why(shell, "fio:direct=no")
@@ -307,7 +305,7 @@ def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) 
 
 
 @pytest.mark.claim("A volume that is full, read-only or failing is reported, and the run goes on")
-def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
+def test_failing_device_is_reported_and_run_continues(shell: Shell, tiny: Path) -> None:
     """The file system that holds the image has less room than the device reports."""
     with loop_device(image(tiny / "image")) as device:
         engine = f"fio:destroy={device}"
@@ -318,7 +316,7 @@ def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell,
 
 
 @pytest.mark.claim("A volume that is full, read-only or failing is reported, and the run goes on")
-def test_a_device_that_goes_read_only_is_told_of(place: Path) -> None:
+def test_read_only_device_is_reported_as_write_errors(place: Path) -> None:
     from dyno.suites.volume import IO
 
     require_loop_devices()

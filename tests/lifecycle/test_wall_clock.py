@@ -27,7 +27,7 @@ def samples(shell: Shell, *words: object) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.claim("No figure of several clients is higher than what was possible")
-def test_several_clients_are_never_faster_than_what_lets_one_pass_at_a_time(shell: Shell) -> None:
+def test_several_clients_never_outrun_a_serial_engine(shell: Shell) -> None:
     results = samples(shell, "--clients", "1,2,4", "-p", "operations=60")
     assert len(results) == 6
     for name, sample in results:
@@ -38,7 +38,7 @@ def test_several_clients_are_never_faster_than_what_lets_one_pass_at_a_time(shel
 
 
 @pytest.mark.claim("No figure of several clients is higher than what was possible")
-def test_what_the_report_says_of_them_is_possible_too(shell: Shell) -> None:
+def test_reported_throughput_of_several_clients_is_possible(shell: Shell) -> None:
     samples(shell, "--clients", "2", "-p", "operations=40")
     rates = [cell["throughput"]["median"] for cell in shell.shown()["cells"] if not cell["floor"]]
     assert len(rates) == 2 and all(0 < rate <= MOST for rate in rates)
@@ -61,7 +61,7 @@ def test_a_rate_holds_on_the_wall_clock(shell: Shell, arrivals: str) -> None:
 
 
 @pytest.mark.claim("A rate that was not reached is an overload")
-def test_more_than_is_possible_is_an_overload(shell: Shell) -> None:
+def test_rate_beyond_capacity_is_an_overload(shell: Shell) -> None:
     samples(shell, "--rate", 1000, "--budget", 0.5, "-p", "operations=600")
     for cell in shell.shown()["cells"]:
         if not cell["floor"]:

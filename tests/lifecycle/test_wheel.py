@@ -41,7 +41,7 @@ def installed(shell: Shell, archive: Path, tmp_path: Path) -> Path:
     return target
 
 
-def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, shell: Shell) -> None:
+def test_installed_wheel_works_without_the_repository(installed: Path, shell: Shell) -> None:
     # Precedes an editable installation on the path.
     shell.given["PYTHONPATH"] = str(installed)
     where = shell.sh(sys.executable, "-c", "import dyno; print(dyno.__file__)").out
@@ -66,7 +66,7 @@ def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, 
     assert "python-loop" in shell.dyno("doctor", "--json").out
 
 
-def test_the_source_distribution_has_what_the_native_part_is_built_from(archive: Path) -> None:
+def test_source_distribution_has_every_native_source_file(archive: Path) -> None:
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
     tracked = subprocess.run(["git", "ls-files", "rust", "src"], cwd=REPOSITORY, capture_output=True, text=True)
@@ -78,7 +78,7 @@ def test_the_source_distribution_has_what_the_native_part_is_built_from(archive:
     assert not [name for name in names if name.endswith((".so", ".pyc")) or "/target/" in name]
 
 
-def test_the_description_has_no_link_that_leads_nowhere_on_an_index(archive: Path) -> None:
+def test_package_description_has_absolute_links_only(archive: Path) -> None:
     with tarfile.open(archive) as opened:
         (info,) = [member for member in opened.getmembers() if re.fullmatch(r"[^/]+/PKG-INFO", member.name)]
         file = opened.extractfile(info)
@@ -94,9 +94,7 @@ def test_the_description_has_no_link_that_leads_nowhere_on_an_index(archive: Pat
     assert "](docs/reference/claims.md)" in (REPOSITORY / "README.md").read_text()
 
 
-def test_a_wheel_that_must_have_the_native_part_is_not_made_without(
-    archive: Path, shell: Shell, tmp_path: Path
-) -> None:
+def test_wheel_build_fails_without_required_native_module(archive: Path, shell: Shell, tmp_path: Path) -> None:
     shell.given = {"PATH": without_cargo(), "DYNO_NATIVE": "required"}
     built = wheel(shell, archive, tmp_path / "wheels")
     assert built.status != 0

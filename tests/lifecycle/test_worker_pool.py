@@ -44,7 +44,7 @@ def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psut
 
 
 @pytest.mark.claim("A forked worker is a process of its own")
-def test_a_worker_is_a_process_of_its_own(shell: Shell) -> None:
+def test_worker_has_own_session_directory_and_descriptors(shell: Shell) -> None:
     with waiting(shell) as (run, server, worker):
         assert worker.parent() == server.parent() == run
         assert {os.getsid(process.pid) for process in (worker, server)} == {worker.pid, server.pid}
@@ -59,7 +59,7 @@ def test_a_worker_is_a_process_of_its_own(shell: Shell) -> None:
 
 
 @pytest.mark.claim("A forked worker is a process of its own")
-def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> None:
+def test_fork_server_death_affects_no_trial(shell: Shell) -> None:
     with waiting(shell) as (_, server, worker):
         server.send_signal(signal.SIGKILL)
         assert wait_for(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE)
@@ -78,7 +78,7 @@ def attempted(home: Path) -> Attempt:
 
 
 @pytest.mark.claim("A forked worker is a process of its own")
-def test_a_trial_runs_in_a_forked_worker_and_leaves_no_process(tmp_path: Path) -> None:
+def test_trial_in_forked_worker_leaves_no_process(tmp_path: Path) -> None:
     before = psutil.Process().children()
     attempt = attempted(tmp_path)
     assert (attempt.outcome, attempt.why, [sample.operations for sample in attempt.samples]) == ("ok", None, [10])
@@ -86,7 +86,7 @@ def test_a_trial_runs_in_a_forked_worker_and_leaves_no_process(tmp_path: Path) -
     assert psutil.Process().children() == before
 
 
-def test_where_no_worker_can_be_had_the_trial_is_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trial_without_startable_worker_is_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho this interpreter is broken\nexit 1\n")
     broken.chmod(0o755)
@@ -100,13 +100,13 @@ def test_where_no_worker_can_be_had_the_trial_is_a_crash(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("command", "status"), [("exit 3", 3), ("kill -9 $$", -signal.SIGKILL)], ids=["exits", "is killed"]
 )
-def test_how_a_child_ended_is_told_as_of_any_process(command: str, status: int) -> None:
+def test_worker_process_reports_child_exit_status(command: str, status: int) -> None:
     pid = os.posix_spawn("/bin/sh", ["sh", "-c", command], os.environ)
     child = WorkerProcess(pid)
     assert child.wait(60) == child.wait() == child.poll() == status
 
 
-def test_a_child_that_does_not_end_is_not_waited_for() -> None:
+def test_worker_wait_times_out_on_running_child() -> None:
     child = WorkerProcess(os.posix_spawn("/bin/sh", ["sh", "-c", "exec sleep 600"], os.environ))
     assert child.poll() is None
     with pytest.raises(psutil.TimeoutExpired):

@@ -113,7 +113,7 @@ def test_a_check_passes_when_nothing_is_broken(sound: Mapping[str, Mapping[str, 
     assert sound[name]["passed"], sound[name]
 
 
-def test_every_check_is_here_and_says_what_it_guards(sound: Mapping[str, Mapping[str, Any]]) -> None:
+def test_checks_are_complete_and_guard_distinct_parts(sound: Mapping[str, Mapping[str, Any]]) -> None:
     assert tuple(check.name for check in checks()) == NAMES
     assert tuple(sound) == NAMES, "in the order in which they are declared"
     assert len({each["guards"] for each in sound.values()}) == len(NAMES)
@@ -140,7 +140,7 @@ def test_every_check_is_here_and_says_what_it_guards(sound: Mapping[str, Mapping
         ("stall", "omission_is_coordinated"),
     ],
 )
-def test_a_check_fails_when_what_it_guards_is_broken(shell: Shell, name: str, what: str) -> None:
+def test_check_fails_when_its_guarded_part_is_broken(shell: Shell, name: str, what: str) -> None:
     spoil(shell, what)
     status, found = verdicts(shell, name)
     assert (status, found[name]["passed"]) == (1, False), found
@@ -148,7 +148,7 @@ def test_a_check_fails_when_what_it_guards_is_broken(shell: Shell, name: str, wh
 
 @pytest.mark.claim("Each check of dyno selftest fails when what it guards is broken")
 @pytest.mark.parametrize("what", ["nothing_is_evicted", "a_little_stays", "nothing_is_resident", "nothing_is_read"])
-def test_cold_fails_on_a_disk_when_it_is_not_cold_or_not_proven(shell: Shell, what: str) -> None:
+def test_cold_check_fails_if_not_cold_or_unproven(shell: Shell, what: str) -> None:
     if filesystem(shell.work.parent)["ram_backed"]:
         pytest.skip("there is no disk here")
     spoil(shell, what)
@@ -156,7 +156,7 @@ def test_cold_fails_on_a_disk_when_it_is_not_cold_or_not_proven(shell: Shell, wh
     assert (status, found["cold"]["passed"]) == (1, False), found
 
 
-def test_cold_can_not_be_made_in_memory_and_that_is_no_failure(shell: Shell) -> None:
+def test_cold_check_has_no_verdict_in_memory(shell: Shell) -> None:
     if not MEMORY.is_dir() or not filesystem(MEMORY)["ram_backed"]:
         pytest.skip(f"{MEMORY} is not in memory")
     spoil(shell)
@@ -177,13 +177,13 @@ def test_cold_can_not_be_made_in_memory_and_that_is_no_failure(shell: Shell) -> 
         ("slower_is_ignored", {"slower": False}),
     ],
 )
-def test_rows_that_are_measured_wrong_fail(shell: Shell, what: str, wanted: dict[str, bool]) -> None:
+def test_wrongly_measured_rows_fail_the_check(shell: Shell, what: str, wanted: dict[str, bool]) -> None:
     spoil(shell, "steady", what, **STEADY)
     status, found = verdicts(shell, ",".join(wanted))
     assert (status, {name: each["passed"] for name, each in found.items()}) == (1, wanted), found
 
 
-def test_rows_that_are_measured_right_have_the_ratio_that_was_planted(shell: Shell) -> None:
+def test_rows_show_the_planted_ratio(shell: Shell) -> None:
     spoil(shell, "steady", **STEADY)
     _, found = verdicts(shell, "same,slower")
     assert found["same"]["passed"] and found["slower"]["passed"], found
@@ -192,7 +192,7 @@ def test_rows_that_are_measured_right_have_the_ratio_that_was_planted(shell: She
     assert found["slower"]["figures"]["ratio"] == pytest.approx(3_002 / 3_302, rel=1e-4)
 
 
-def test_on_a_machine_that_is_too_busy_rows_are_neither_told_to_be_equal_nor_to_differ(shell: Shell) -> None:
+def test_busy_machine_gives_no_verdict(shell: Shell) -> None:
     spoil(shell, "steady", "noise", **STEADY)
     status, found = verdicts(shell, "same,slower")
     assert status == 0
@@ -201,7 +201,7 @@ def test_on_a_machine_that_is_too_busy_rows_are_neither_told_to_be_equal_nor_to_
         assert "too busy" in each["text"]
 
 
-def test_a_check_that_raises_has_failed_and_holds_up_no_other(tmp_path: Path) -> None:
+def test_raising_check_fails_and_the_next_runs(tmp_path: Path) -> None:
     def raises(work: Path) -> CheckResult:
         raise KeyError("gone")
 
@@ -216,7 +216,7 @@ def test_a_check_that_raises_has_failed_and_holds_up_no_other(tmp_path: Path) ->
 # -- the command ----------------------------------------------------------------------------------------------
 
 
-def test_verdicts_are_told_in_their_own_order_with_what_was_found_under_each(shell: Shell) -> None:
+def test_verdicts_are_printed_in_declared_order_with_findings(shell: Shell) -> None:
     spoil(shell, "fast_clock")
     status, out, _ = ended(shell, "--only", "cold, clock")
     assert status == 1
@@ -235,7 +235,7 @@ def test_verdicts_are_told_in_their_own_order_with_what_was_found_under_each(she
         ("xyzzy", f"dyno: check xyzzy is not known; there are: {', '.join(sorted(NAMES))}\n"),
     ],
 )
-def test_a_check_that_is_not_known_is_one_line_that_says_what_would_be(shell: Shell, asked: str, said: str) -> None:
+def test_unknown_check_error_suggests_known_ones(shell: Shell, asked: str, said: str) -> None:
     done = shell.dyno("selftest", "--only", asked)
     assert done == (2, "", said)
     assert is_one_line(done.err)
@@ -250,7 +250,7 @@ def waits(pid: int) -> int:
         return 0
 
 
-def test_an_interrupt_leaves_neither_a_process_nor_a_directory(shell: Shell) -> None:
+def test_interrupt_leaves_no_process_or_directory(shell: Shell) -> None:
     with shell.started("selftest", "--only", "stall") as process:
 
         def begun() -> bool:

@@ -49,7 +49,7 @@ def without_strace(shell: Shell, instead: str | None = None) -> None:
 
 
 @needs_strace
-def test_counts_are_told_by_kind_with_the_settings_and_the_version(shell: Shell) -> None:
+def test_proof_shows_call_counts_settings_and_version(shell: Shell) -> None:
     status, (found,) = tiers(shell, "-e", "sqlite", "--tier", "power")
     assert status == 0
     assert found["version"].startswith("SQLite 3.")
@@ -65,7 +65,7 @@ def test_counts_are_told_by_kind_with_the_settings_and_the_version(shell: Shell)
 
 
 @needs_strace
-def test_a_broken_tier_is_the_exit_status_and_holds_up_no_other(shell: Shell) -> None:
+def test_broken_tier_sets_exit_status_and_others_continue(shell: Shell) -> None:
     status, found = tiers(shell, "-e", "forgetful:how=written,memory")
     assert status == 1
     assert [(each["engine"], each["tier"], each["verdict"]) for each in found] == [
@@ -105,7 +105,7 @@ def test_the_table_and_the_markdown_say_the_same(shell: Shell) -> None:
         ("leaves", "it ended with status 0 in the middle of its work"),
     ],
 )
-def test_an_engine_that_fails_is_a_failure_and_holds_up_no_other(shell: Shell, how: str, why: str) -> None:
+def test_failing_engine_is_reported_and_others_continue(shell: Shell, how: str, why: str) -> None:
     status, (found, other) = tiers(shell, "-e", f"forgetful:how={how},forgetful:how=flushed", "--tier", "power")
     assert (status, found["verdict"], other["verdict"]) == (1, "failed", "proven")
     assert found["why"].startswith(why) and "\n" not in found["why"]
@@ -128,7 +128,7 @@ def test_a_refusal_is_no_failure(shell: Shell) -> None:
 
 
 @needs_strace
-def test_a_failure_is_printed_with_the_last_line_of_what_failed(shell: Shell) -> None:
+def test_failure_is_printed_with_its_last_error_line(shell: Shell) -> None:
     for flags, end in (([], "1 failed\n"), (["--markdown"], "1 failed.\n")):
         asked = ("selftest", "--tiers", "-e", "forgetful:how=raises", "--tier", "power", *flags)
         status, out, err = shell.dyno(*asked)
@@ -137,7 +137,7 @@ def test_a_failure_is_printed_with_the_last_line_of_what_failed(shell: Shell) ->
 
 
 @needs_strace
-def test_what_nobody_has_run_against_the_real_thing_is_declared_whatever_is_seen(shell: Shell) -> None:
+def test_untested_engine_is_at_best_declared(shell: Shell) -> None:
     _, (found,) = tiers(shell, "-e", "forgetful-untested:how=flushed", "--tier", "power")
     assert (found["verdict"], found["why"], found["flushed"]) == ("declared, not proven", "nobody has it", 100)
     status, (found,) = tiers(shell, "-e", "forgetful-untested:how=written", "--tier", "power")
@@ -156,7 +156,7 @@ def test_what_nobody_has_run_against_the_real_thing_is_declared_whatever_is_seen
         ("exit 3", "strace may not trace here: it ended with status 3"),
     ],
 )  # fmt: skip
-def test_without_a_trace_a_tier_is_declared_and_not_proven(shell: Shell, instead: str | None, why: str) -> None:
+def test_tier_without_a_trace_is_only_declared(shell: Shell, instead: str | None, why: str) -> None:
     without_strace(shell, instead)
     status, (found,) = tiers(shell, "-e", "sqlite", "--tier", "power")
     assert (status, found["verdict"], found["why"]) == (0, "declared, not proven", why)
@@ -165,7 +165,7 @@ def test_without_a_trace_a_tier_is_declared_and_not_proven(shell: Shell, instead
     assert found["settings"] == {"journal_mode": "wal", "synchronous": "full"}
 
 
-def test_without_names_every_tier_of_every_engine_is_told_also_of_those_that_can_not_run_here(shell: Shell) -> None:
+def test_default_lists_every_tier_of_every_engine(shell: Shell) -> None:
     without_strace(shell)
     _, found = tiers(shell)
     told = {(each["engine"], each["tier"]): each for each in found}
@@ -181,7 +181,7 @@ def test_without_names_every_tier_of_every_engine_is_told_also_of_those_that_can
     assert {each["tier"] for each in tiers(shell, "--tier", "power")[1]} == {"power"}
 
 
-def test_a_tier_that_the_options_can_not_give_is_not_claimed(shell: Shell) -> None:
+def test_only_tiers_possible_with_the_options_are_claimed(shell: Shell) -> None:
     without_strace(shell)
     _, found = tiers(shell, "-e", "sqlite:journal_mode=memory")
     assert [each["tier"] for each in found] == ["volatile"]
@@ -205,14 +205,14 @@ def test_a_tier_that_the_options_can_not_give_is_not_claimed(shell: Shell) -> No
         ("--markdown", "--markdown needs --tiers"),
     ],
 )
-def test_what_can_not_be_asked_is_one_line(shell: Shell, asked: str, said: str) -> None:
+def test_invalid_arguments_are_refused_in_one_line(shell: Shell, asked: str, said: str) -> None:
     status, out, err = shell.dyno("selftest", *asked.split())
     assert (status, out) == (2, "") and is_one_line(err)
     assert err.startswith(f"dyno: {said}")
 
 
 @needs_strace
-def test_an_interrupt_leaves_neither_a_process_nor_a_directory(shell: Shell) -> None:
+def test_interrupt_leaves_no_process_or_directory(shell: Shell) -> None:
     def commits() -> bool:
         return any((place / "home").exists() for place in shell.work.glob("*/*"))
 

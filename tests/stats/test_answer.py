@@ -39,7 +39,7 @@ def of_tiers(*rows: tuple[str, Tier, int], size: int | None = 4_096, **about: ob
     return declared(heated(run, read="hot"), **{"temperature": "hot", "writes": False, **about})
 
 
-def test_reads_of_stored_files_are_compared_across_tiers_with_a_caveat() -> None:
+def test_stored_reads_are_compared_across_tiers_with_caveat() -> None:
     run = of_tiers(("hdf5", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400))
     first, *rest = answers(run)
     assert (first.best.asked, others(first), first.phases) == ("zarr", {"hdf5": "slower"}, ("read",))
@@ -54,7 +54,7 @@ def test_reads_of_stored_files_are_compared_across_tiers_with_a_caveat() -> None
 
 
 @pytest.mark.parametrize("about", [{"writes": True}, {"temperature": "none"}])
-def test_only_phases_that_read_what_was_stored_are_compared_across_tiers(about: dict[str, object]) -> None:
+def test_only_stored_reads_are_compared_across_tiers(about: dict[str, object]) -> None:
     run = of_tiers(("hdf5", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400), **about)
     assert not across(run) and all(not found.others for found in answers(run))
 
@@ -63,7 +63,7 @@ def test_an_engine_without_files_is_not_compared_across_tiers() -> None:
     assert not across(of_tiers(("memory", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400), size=None))
 
 
-def test_an_engine_of_several_tiers_is_compared_once_at_its_most_durable() -> None:
+def test_cross_tier_comparison_uses_the_most_durable_tier() -> None:
     rows = (("lmdb", Tier.POWER, 100), ("lmdb", Tier.PROCESS, 200), ("hdf5", Tier.VOLATILE, 300))
     (table,) = across(of_tiers(*rows))
     assert [(row.cell.asked, row.cell.tier) for row, _ in table.rows] == [
@@ -72,7 +72,7 @@ def test_an_engine_of_several_tiers_is_compared_once_at_its_most_durable() -> No
     ]
 
 
-def test_tiers_at_which_engines_can_be_compared_have_their_answer_first() -> None:
+def test_single_tier_answers_precede_cross_tier_answers() -> None:
     rows = (("a", Tier.PROCESS, 100), ("b", Tier.PROCESS, 200), ("c", Tier.VOLATILE, 300))
     found = answers(of_tiers(*rows))
     assert [each.tiers for each in found if "read" in each.phases] == [
@@ -81,7 +81,7 @@ def test_tiers_at_which_engines_can_be_compared_have_their_answer_first() -> Non
     ]
 
 
-def test_the_fastest_is_the_best_and_the_others_are_seen_from_it() -> None:
+def test_others_are_compared_with_the_fastest_engine() -> None:
     found = only(reads(lmdb=(200,) * 3, memory=(400,) * 3, sqlite=(100,) * 3))
     assert (found.best.asked, found.phases, found.tier) == ("memory", ("read",), Tier.PROCESS)
     assert [cell.asked for cell, _ in found.others] == ["lmdb", "sqlite"]
@@ -90,7 +90,7 @@ def test_the_fastest_is_the_best_and_the_others_are_seen_from_it() -> None:
 
 
 @pytest.mark.claim("The answer over several phases gives each the same weight, block by block")
-def test_together_is_the_geometric_mean_over_phases_of_each_block() -> None:
+def test_overall_ratio_is_geometric_mean_over_phases() -> None:
     # A factor of 10 in one phase does not outweigh a factor of 100 in the other, whatever the absolute rates are.
     found = only(both(sqlite=((10,) * 3, (100_000,) * 3), lmdb=((100,) * 3, (1_000,) * 3)))
     assert (found.best.asked, found.phases) == ("sqlite", ("fill", "read"))
@@ -107,7 +107,7 @@ def test_a_ratio_over_phases_is_taken_block_by_block() -> None:
 
 
 @pytest.mark.claim("The answer leaves out engines that lack a phase, and says where it does not hold")
-def test_where_another_is_faster_is_told_with_the_fastest_there() -> None:
+def test_exceptions_name_the_fastest_engine_of_the_phase() -> None:
     slow, mid, fast = (100,) * 3, (110,) * 3, (1_000,) * 3
     found = only(both(sqlite=(slow, fast), lmdb=(mid, slow), memory=((120,) * 3, slow)))
     assert found.best.asked == "sqlite"
@@ -116,7 +116,7 @@ def test_where_another_is_faster_is_told_with_the_fastest_there() -> None:
 
 
 @pytest.mark.claim("The answer leaves out engines that lack a phase, and says where it does not hold")
-def test_an_engine_that_lacks_a_phase_is_left_out_by_name() -> None:
+def test_engine_lacking_a_phase_is_left_out() -> None:
     rows = [
         (a_cell("sqlite"), {"fill": (100,) * 3, "read": (100,) * 3}),
         (a_cell("lmdb"), {"fill": (200,) * 3, "read": (200,) * 3}),
@@ -129,7 +129,7 @@ def test_an_engine_that_lacks_a_phase_is_left_out_by_name() -> None:
     assert [(c.engine.asked, c.phase) for c in found.elsewhere] == [("memory", "read")]
 
 
-def test_engines_that_lack_different_phases_do_not_mix() -> None:
+def test_engines_without_common_phase_are_not_compared() -> None:
     found = only(of_rates((a_cell("sqlite"), {"fill": (100,) * 3}), (a_cell("lmdb"), {"read": (200,) * 3})))
     assert (found.best.asked, found.phases, found.others) == ("sqlite", ("fill",), ())
     assert [cell.asked for cell in found.left_out] == ["lmdb"]
@@ -151,7 +151,7 @@ def test_each_tier_and_combination_of_parameters_has_its_answer() -> None:
     ]
 
 
-def test_one_engine_alone_is_the_best_of_one() -> None:
+def test_sole_engine_is_the_best() -> None:
     found = only(reads(sqlite=(100,) * 3))
     assert (found.best.asked, found.others) == ("sqlite", ())
 
@@ -169,19 +169,19 @@ def test_a_run_without_a_number_has_no_answer() -> None:
     assert not answers(of_cells(a_cell(), attempts=void))
 
 
-def test_under_three_blocks_there_is_a_best_and_no_ratio() -> None:
+def test_answer_under_three_blocks_has_best_without_ratio() -> None:
     found = only(reads(sqlite=(100,) * 2, lmdb=(200,) * 2))
     assert (found.best.asked, others(found)) == ("lmdb", {"sqlite": "unclear"})
     assert found.others[0][1].ratio is None
 
 
-def test_one_that_lacks_the_blocks_in_which_the_machine_was_slow_is_not_the_best_for_that() -> None:
+def test_missing_slow_blocks_give_no_advantage() -> None:
     run = reads(sqlite=(100, 100, 100, None, None, None), lmdb=(110, 110, 110, 20, 20, 20))
     found = only(run)
     assert (found.best.asked, others(found)) == ("lmdb", {"sqlite": "slower"})
 
 
-def test_at_a_rate_it_is_by_the_response_time_and_of_bulk_phases_apart() -> None:
+def test_open_loop_bulk_phases_are_answered_by_throughput() -> None:
     def sample(ns: int):  # type: ignore[no-untyped-def]
         return a_sample(histogram=recorded(1_000), response=recorded(ns))
 
@@ -199,13 +199,13 @@ def test_at_a_rate_it_is_by_the_response_time_and_of_bulk_phases_apart() -> None
 
 
 @pytest.mark.parametrize(("margin", "kind"), [(0.05, "alike"), (0.001, "unclear")])
-def test_the_margin_is_that_of_the_verdicts(margin: float, kind: str) -> None:
+def test_answers_apply_the_verdict_margin(margin: float, kind: str) -> None:
     run = reads(sqlite=(1_000, 1_001, 1_002, 999), lmdb=(1_001, 1_000, 999, 1_003))
     ((_, seen),) = answers(run, margin)[0].others
     assert seen.kind == kind
 
 
-def test_options_and_not_only_names_tell_engines_apart() -> None:
+def test_engines_differing_only_in_options_are_distinct() -> None:
     wal = replace(a_cell("sqlite"), options={"journal_mode": "wal"})
     found = only(of_rates((a_cell("sqlite"), {"read": (100,) * 3}), (wal, {"read": (200,) * 3})))
     assert found.best.asked == "sqlite:journal_mode=wal"
@@ -225,7 +225,7 @@ def lukewarm(run: Run, engine: str, phase: str = "read", hot: bool = False) -> R
 
 
 @pytest.mark.claim("Temperatures are never put in one figure")
-def test_temperatures_are_never_put_in_one_mean() -> None:
+def test_each_temperature_has_its_own_answer() -> None:
     # Hot reads are a hundred times as fast as everything else and would dominate a mean over all temperatures.
     rates = {"fill": (100,) * 3, "read": (100_000,) * 3, "read-cold": (10,) * 3}
     others_ = {"fill": (200,) * 3, "read": (1_000,) * 3, "read-cold": (30,) * 3}
@@ -240,13 +240,13 @@ def test_temperatures_are_never_put_in_one_mean() -> None:
     assert all(one.elsewhere == () for one in found)
 
 
-def test_a_phase_that_was_not_proven_to_be_hot_is_no_less_a_hot_one() -> None:
+def test_unproven_hot_phase_counts_as_hot() -> None:
     run = lukewarm(heated(both(sqlite=((1,) * 3, (2,) * 3), lmdb=((3,) * 3, (4,) * 3)), read="hot"), "lmdb", hot=True)
     assert [(one.temperature, one.phases) for one in answers(run)] == [("none", ("fill",)), ("hot", ("read",))]
 
 
 @pytest.mark.claim("The answer leaves out engines that lack a phase, and says where it does not hold")
-def test_an_engine_that_lacks_every_phase_of_a_temperature_is_left_out_by_name() -> None:
+def test_engine_lacking_a_temperature_is_left_out() -> None:
     rows = [
         (a_cell("sqlite"), {"fill": (100,) * 3, "read": (100,) * 3}),
         (a_cell("lmdb"), {"fill": (200,) * 3, "read": (200,) * 3}),
@@ -261,7 +261,7 @@ COLD = {"read": "cold", "scan": "cold"}
 
 
 @pytest.mark.claim("Lukewarm samples are in no ratio with cold ones")
-def test_a_cold_phase_that_was_not_cold_for_all_is_set_aside_and_named() -> None:
+def test_partly_lukewarm_cold_phase_is_set_aside() -> None:
     slow, fast = {"read": (100,) * 3, "scan": (10_000,) * 3}, {"read": (200,) * 3, "scan": (10,) * 3}
     run = heated(of_rates((a_cell("sqlite"), slow), (a_cell("lmdb"), fast), phases=list(COLD)), **COLD)
     assert only(run).best.asked == "sqlite"
@@ -270,7 +270,7 @@ def test_a_cold_phase_that_was_not_cold_for_all_is_set_aside_and_named() -> None
     assert [(table.phase, [cell.asked for cell in table.warm]) for table in found.set_aside] == [("scan", ["sqlite"])]
 
 
-def test_where_no_phase_was_cold_for_all_it_speaks_of_those_that_were_and_names_the_others() -> None:
+def test_sole_cold_phase_ranks_only_engines_proven_cold() -> None:
     run = heated(reads(sqlite=(300,) * 3, lmdb=(200,) * 3, memory=(100,) * 3), read="cold")
     found = only(lukewarm(run, "sqlite"))
     assert (found.best.asked, others(found), found.set_aside) == ("lmdb", {"memory": "slower"}, ())
@@ -278,14 +278,14 @@ def test_where_no_phase_was_cold_for_all_it_speaks_of_those_that_were_and_names_
 
 
 @pytest.mark.claim("Lukewarm samples are in no ratio with cold ones")
-def test_what_was_not_proven_to_be_cold_is_in_no_ratio() -> None:
+def test_lukewarm_row_of_cold_phase_has_no_ratio() -> None:
     run = lukewarm(reads(sqlite=(300,) * 3, lmdb=(200,) * 3, memory=(100,) * 3), "sqlite")
     assert {(c.engine.asked, c.baseline.asked) for c in pairs(run)} == {("lmdb", "memory"), ("memory", "lmdb")}
     (table,) = tables(run)
     assert [cell.asked for cell in table.warm] == ["sqlite"]
 
 
-def test_a_hot_phase_that_was_not_proven_to_be_hot_is_compared_and_doubted() -> None:
+def test_unproven_hot_phase_is_compared() -> None:
     run = lukewarm(reads(sqlite=(300,) * 3, lmdb=(200,) * 3), "lmdb", hot=True)
     assert len(pairs(run)) == 2
     assert (only(run).set_aside, only(run).warm) == ((), ())

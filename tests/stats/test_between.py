@@ -46,7 +46,7 @@ def changed(host: Mapping[str, Any]) -> list[Difference]:
     return list(differences(with_header(host=HOST), with_header(host={**HOST, **host})))
 
 
-def test_what_is_the_same_is_not_listed() -> None:
+def test_equal_facts_are_not_listed() -> None:
     assert changed({}) == []
 
 
@@ -91,7 +91,7 @@ def test_runs_with_other_statements_are_refused(changes: dict[str, Any], key: st
 
 
 @pytest.mark.claim("Differences between two runs are listed, without those that always differ")
-def test_what_differs_between_the_machines_is_listed_leaf_by_leaf() -> None:
+def test_machine_differences_are_listed_leaf_by_leaf() -> None:
     assert changed({"kernel": "6.6", "cpu": {**HOST["cpu"], "model": "Intel", "available_cores": 4}}) == [
         Difference("machine", "kernel", "6.1", "6.6"),
         Difference("machine", "cpu.model", "AMD EPYC", "Intel"),
@@ -99,14 +99,14 @@ def test_what_differs_between_the_machines_is_listed_leaf_by_leaf() -> None:
     ]
 
 
-def test_what_is_known_of_one_machine_only_is_none_of_the_other() -> None:
+def test_fact_of_only_one_machine_is_listed() -> None:
     assert changed({"governor": "powersave"}) == [Difference("machine", "governor", None, "powersave")]
     assert Difference("machine", "cpu.model", "AMD EPYC", None) in changed({"cpu": None})
 
 
 @pytest.mark.claim("Differences between two runs are listed, without those that always differ")
 @pytest.mark.parametrize("fact", OF_THE_MOMENT)
-def test_what_is_of_the_moment_is_not_listed(fact: str) -> None:
+def test_momentary_facts_are_not_listed(fact: str) -> None:
     table, _, name = fact.rpartition(".")
     at: tuple[dict[str, Any], ...] = ({name: 1}, {name: 2})
     before, after = ({table: value} if table else value for value in at)
@@ -116,7 +116,7 @@ def test_what_is_of_the_moment_is_not_listed(fact: str) -> None:
     assert [found.what for found in elsewhere] == [f"x.{fact}"]
 
 
-def test_the_facts_of_the_moment_are_facts_that_a_run_has() -> None:
+def test_momentary_fact_names_exist_in_host_facts() -> None:
     """Guards against misspelled names, which would never match."""
     from dyno.host import facts as host
 
@@ -128,7 +128,7 @@ def test_the_facts_of_the_moment_are_facts_that_a_run_has() -> None:
             at = at[name]
 
 
-def test_what_differs_between_the_plans_is_listed() -> None:
+def test_plan_differences_are_listed() -> None:
     before = with_header()
     after = with_header()
     after = replace(after, header={**after.header, "plan": {**after.plan, "seed": 2, "budget": 9.0}})
@@ -138,7 +138,7 @@ def test_what_differs_between_the_plans_is_listed() -> None:
     ]
 
 
-def test_runs_of_which_one_kept_the_cores_awake_are_refused() -> None:
+def test_runs_differing_in_awake_cores_are_refused() -> None:
     run = with_header()
     kept, slept = (
         replace(run, path=Path(name), header={**run.header, "plan": {**run.plan, "awake": name == "kept"}})
@@ -179,7 +179,7 @@ def test_each_engines_version_and_settings_are_listed() -> None:
     ]
 
 
-def test_an_engine_with_several_tiers_is_listed_for_each() -> None:
+def test_engine_differences_are_listed_per_tier() -> None:
     def of(sync: str) -> Run:
         power = a_cell("sqlite", tier=Tier.POWER)
         return set_up((a_cell("sqlite"), "3", {"sync": "normal"}), (power, "3", {"sync": sync}))
@@ -201,7 +201,7 @@ def test_the_commit_is_listed_if_both_runs_have_one() -> None:
 # -- rows -----------------------------------------------------------------------------------------------------
 
 
-def test_after_is_seen_from_before_with_trials_that_are_not_paired() -> None:
+def test_unpaired_change_is_ratio_of_after_to_before() -> None:
     before, after = reads(sqlite=(100, 101, 102, 103)), reads(sqlite=(121, 120, 122))
     (found,) = between(before, after).changes
     assert (found.before.cell.asked, found.after.cell.asked, found.metric.name) == ("sqlite", "sqlite", "throughput")
@@ -215,7 +215,7 @@ def test_after_is_seen_from_before_with_trials_that_are_not_paired() -> None:
 
 @pytest.mark.claim("Under three blocks there is no ratio")
 @pytest.mark.parametrize(("old", "new"), [(2, 5), (5, 2), (1, 1)])
-def test_under_three_trials_of_either_there_is_no_ratio(old: int, new: int) -> None:
+def test_ratio_needs_three_trials_in_each_run(old: int, new: int) -> None:
     (found,) = between(reads(sqlite=(100,) * old), reads(sqlite=(200,) * new)).changes
     assert found.center is None
     assert (found.verdict.kind, found.verdict.ratio, found.verdict.more) == ("unclear", None, 3 - min(old, new))
@@ -240,7 +240,7 @@ def test_rows_are_matched_by_phase_tier_parameters_and_engine() -> None:
     assert [change.after.phase for change in found] == ["fill"] * 4 + ["read"] * 4
 
 
-def test_rows_of_one_run_only_are_named_with_the_reason() -> None:
+def test_unmatched_rows_are_lost_with_reason_or_new() -> None:
     rates = (100,) * 3
     before = reads(sqlite=rates, lmdb=rates, memory=rates)
     after = reads(sqlite=rates, lmdb=(), duckdb=rates)
@@ -268,7 +268,7 @@ def test_rows_are_matched_by_label_first() -> None:
     assert [change.verdict.ratio for change in compared.changes] == [0.5, 1]
 
 
-def test_a_labelled_row_that_failed_has_its_reason() -> None:
+def test_failed_labelled_row_is_lost_with_its_reason() -> None:
     after = with_options("x", (), cache_mib=16)
     failed = tuple(an_attempt(block, outcome="timeout") for block in range(3))
     compared = between(with_options("x", (100,) * 3), replace(after, attempts=(*after.attempts, *failed)))
@@ -288,7 +288,7 @@ def test_rows_without_a_number_in_either_run_are_named() -> None:
     ]
 
 
-def test_a_row_that_was_not_valid_before_is_new() -> None:
+def test_row_becoming_valid_is_new() -> None:
     void = tuple(an_attempt(block, a_sample(void="lost one")) for block in range(3))
     before = replace(reads(sqlite=()), attempts=void)
     found = between(before, reads(sqlite=(100,) * 3))
@@ -334,9 +334,7 @@ def drifting(times: float) -> Run:
 @pytest.mark.parametrize(
     ("before", "after"), [((0, 2, 4, 6), (1, 3, 5, 7)), ((0, 3, 4, 7), (1, 2, 5, 6))], ids=["ABAB", "ABBA"]
 )
-def test_runs_that_were_measured_in_turns_are_compared_block_by_block(
-    before: Sequence[int], after: Sequence[int]
-) -> None:
+def test_interleaved_runs_are_compared_block_by_block(before: Sequence[int], after: Sequence[int]) -> None:
     found = between(started(drifting(1), before), started(drifting(1.2), after))
     assert found.paired
     seen = {change.after.cell.asked: change.verdict for change in found.changes}
@@ -355,13 +353,13 @@ def test_runs_that_were_measured_in_turns_are_compared_block_by_block(
     ],
     ids=["one after the other", "two by two", "other blocks", "at the same time"],
 )
-def test_other_runs_are_compared_as_a_whole(before: Sequence[int], after: Sequence[int]) -> None:
+def test_runs_not_interleaved_are_compared_as_a_whole(before: Sequence[int], after: Sequence[int]) -> None:
     found = between(started(drifting(1), before), started(drifting(1.2), after))
     assert not found.paired
     assert [change.verdict.kind for change in found.changes] == ["unclear", "alike"]
 
 
-def test_a_run_is_not_in_turns_with_itself_or_with_one_that_has_more_blocks() -> None:
+def test_identical_unequal_or_short_runs_are_not_paired() -> None:
     run = started(drifting(1), (0, 2, 4, 6))
     assert not between(run, run).paired
     more = started(reads(sqlite=(100,) * 5, lmdb=(100,) * 5), (1, 3, 5, 7, 8))
@@ -370,7 +368,7 @@ def test_a_run_is_not_in_turns_with_itself_or_with_one_that_has_more_blocks() ->
     assert not between(*few).paired
 
 
-def test_in_turns_a_block_without_a_sample_of_one_is_left_out() -> None:
+def test_interleaved_block_missing_one_sample_is_left_out() -> None:
     before = started(reads(sqlite=(100, None, 100, 100, 100)), (0, 2, 4, 6, 8))
     after = started(reads(sqlite=(200, 999, None, 200, 200)), (1, 3, 5, 7, 9))
     (found,) = between(before, after).changes
@@ -384,14 +382,14 @@ def test_in_turns_a_block_without_a_sample_of_one_is_left_out() -> None:
 # -- several runs ---------------------------------------------------------------------------------------------
 
 
-def test_two_runs_are_the_simplest_case_of_several() -> None:
+def test_one_run_against_base_equals_two_run_comparison() -> None:
     before, after = reads(sqlite=(100, 101, 102, 103)), reads(sqlite=(121, 120, 122))
     (one,) = with_base(before, [after])
     assert one == between(before, after)
     assert one.confidence == 0.99
 
 
-def test_with_several_runs_intervals_are_wider() -> None:
+def test_comparing_several_runs_widens_intervals() -> None:
     base, *others = (reads(sqlite=[rate + at for at in range(4)]) for rate in (1_000, 1_200, 800, 1_001))
     found = with_base(base, others)
     assert [pair.after for pair in found] == others
@@ -405,7 +403,7 @@ def test_with_several_runs_intervals_are_wider() -> None:
 
 
 @pytest.mark.claim("With several runs, one equal row in a hundred is called different in any of them")
-def test_of_equal_rows_one_in_a_hundred_is_called_different_in_any_of_several_runs() -> None:
+def test_false_differences_of_several_runs_stay_within_1_percent() -> None:
     rows, later, trials = 2_000, 4, 10
     random = np.random.default_rng(3)
 
@@ -426,7 +424,7 @@ def test_of_equal_rows_one_in_a_hundred_is_called_different_in_any_of_several_ru
     assert different(0.99) > most
 
 
-def test_a_table_of_several_runs_has_a_line_for_each_row_and_run_in_the_order_of_the_base() -> None:
+def test_table_of_several_runs_follows_base_row_order() -> None:
     rates = {"read": (100,) * 3}
     base, *others = (
         replace(of_rates(*((a_cell(name), {"fill": (10,) * 3, **rates}) for name in names)), path=Path(path))
@@ -439,7 +437,7 @@ def test_a_table_of_several_runs_has_a_line_for_each_row_and_run_in_the_order_of
         assert list(section.heads[:4]) == ["engine", "run", "before", "after"]
 
 
-def test_of_several_runs_those_in_turns_are_named() -> None:
+def test_interleaved_runs_among_several_are_named() -> None:
     base, near = started(drifting(1), (0, 2, 4, 6)), started(drifting(1.2), (1, 3, 5, 7))
     runs = [replace(near, path=Path("near.json")), replace(drifting(1), path=Path("far.json"))]
     first, second, last = comparison.how(with_base(base, runs))
@@ -477,7 +475,7 @@ def test_runs_with_no_row_in_common_are_refused(other: Run) -> None:
 
 
 @pytest.mark.parametrize(("blocks", "first"), [(6, 3), (7, 3), (10, 5)])
-def test_the_halves_are_the_first_blocks_and_the_last(blocks: int, first: int) -> None:
+def test_halves_are_the_early_and_late_blocks(blocks: int, first: int) -> None:
     run = reads(sqlite=tuple(range(100, 100 + blocks)), lmdb=(5,) * blocks)
     one, other = halves(run)
     assert sorted({attempt.block for attempt in one.attempts}) == list(range(first))
@@ -496,6 +494,6 @@ def test_the_halves_of_a_run_that_drifts_differ() -> None:
     assert kinds == ["alike", "faster"]
 
 
-def test_under_six_blocks_a_run_has_no_halves() -> None:
+def test_halves_of_a_run_need_six_blocks() -> None:
     with pytest.raises(UsageError, match=r"at least 6 blocks; run\.json has 5$"):
         halves(reads(sqlite=(100,) * 5))

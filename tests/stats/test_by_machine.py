@@ -25,7 +25,7 @@ def verdict(*rates: Sequence[float]) -> str:
     return str(section.rows[0][-1])
 
 
-def test_machines_that_can_not_tell_do_not_differ() -> None:
+def test_unclear_machines_share_the_least_certain_verdict() -> None:
     assert verdict(UNSURE, LESS_SURE) == verdict(LESS_SURE, UNSURE) == verdict(LESS_SURE, LESS_SURE)
     assert verdict(UNSURE, LESS_SURE).startswith("can't tell, needs")
 
@@ -40,6 +40,6 @@ def test_machines_that_contradict_are_named() -> None:
     assert text.startswith("machines differ: faster by at least 4") and text.endswith(" on b"), text
 
 
-def test_a_machine_that_can_not_tell_is_named() -> None:
+def test_unclear_machine_among_clear_ones_is_named() -> None:
     text = verdict(FAST, UNSURE)
     assert text.startswith("faster by at least 4") and "on a; can't tell" in text and text.endswith(" on b"), text

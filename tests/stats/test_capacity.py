@@ -73,13 +73,13 @@ def test_a_limit_is_parsed(text: str, normalized: str, share: float, latency_ns:
         *("p99.9999<5ms", "errors<0%", "errors<5", "errors<0.001%", "mean<5ms", "p99<5ms,p50<1ms", "p٩٩<5ms"),
     ],
 )
-def test_a_bad_limit_is_one_clear_line(text: str) -> None:
+def test_bad_limit_raises_one_line_error(text: str) -> None:
     with pytest.raises(ValueError, match="expected") as raised:
         parse(text)
     assert "\n" not in str(raised.value) and str(raised.value).startswith(text)
 
 
-def test_limits_of_one_quantity_contradict_each_other() -> None:
+def test_second_limit_on_one_quantity_is_refused() -> None:
     assert [limit.text for limit in parse_all(["p99<5ms", "errors<0.1%"])] == ["p99<5ms", "errors<0.1%"]
     with pytest.raises(ValueError, match="p99 has a limit already, p99<5ms"):
         parse_all(["p99<5ms", "p99<6ms"])
@@ -99,20 +99,20 @@ def test_a_capacity_is_found() -> None:
     assert figure.low == probes[-1].rate and probes[-1].operations == pytest.approx(60 * probes[-1].rate, abs=1)
 
 
-def test_a_limit_that_cannot_be_met_ends_after_four_probes() -> None:
+def test_unattainable_limit_ends_search_after_four_probes() -> None:
     figure, probes = searched(lambda rate: (0.2,))
     assert figure == Capacity(capacity.NONE, high=probes[-1].rate) and len(probes) == 4
     assert probes[-1].rate == MAXIMUM / 64
     assert probes == sorted(probes, key=lambda probe: -probe.rate)
 
 
-def test_a_limit_that_always_holds_ends_after_five_probes() -> None:
+def test_limit_that_always_holds_gives_lower_bound() -> None:
     figure, probes = searched(lambda rate: (0.0,))
     assert figure.kind == capacity.AT_LEAST and len(probes) == 5
     assert figure.rate == figure.low == probes[-1].rate == max(probe.rate for probe in probes) > MAXIMUM
 
 
-def test_broken_by_the_clients_alone_ends_after_five_probes() -> None:
+def test_limit_broken_by_clients_alone_gives_lower_bound() -> None:
     figure, probes = searched(lambda rate: (float(rate > MAXIMUM),), limited_from=MAXIMUM)
     assert figure.kind == capacity.AT_LEAST and len(probes) == 5
     assert figure.rate == pytest.approx(0.98 * MAXIMUM)
@@ -121,7 +121,7 @@ def test_broken_by_the_clients_alone_ends_after_five_probes() -> None:
     assert figure.kind == capacity.FOUND and figure.rate == pytest.approx(MAXIMUM, rel=0.01)
 
 
-def test_clients_at_their_limit_are_not_asked_for_more() -> None:
+def test_search_stops_at_the_limit_of_the_clients() -> None:
     figure, probes = searched(lambda rate: (0.0,), limited_from=MAXIMUM * 0.8)
     assert figure.kind == capacity.AT_LEAST and len(probes) == 3 and figure.rate == 0.9 * MAXIMUM
 
@@ -152,7 +152,7 @@ def test_erratic_shares_are_unsteady_and_have_a_bracket() -> None:
     assert (figure.low, figure.high) == (held and held.rate, broken and broken.rate)
 
 
-def test_what_the_last_probe_breaks_was_not_sustained() -> None:
+def test_last_probe_clearly_breaking_limit_makes_capacity_unsustained() -> None:
     """Breaking the limit by less than the probes scatter is no proof."""
     model = queues.queue("M/M/1", 0.82)
     _, probes, _ = queues.run(model, (2,))
@@ -208,7 +208,7 @@ def timed(maximum: float, times: ProbeTimes, around: float) -> tuple[Capacity, l
 
 @pytest.mark.parametrize("bound", [120.0, 300.0, 600.0, 1_800.0])
 @pytest.mark.parametrize("maximum", [20.0, 400.0, 5_000.0, 1e6])
-def test_a_search_keeps_its_bound(maximum: float, bound: float) -> None:
+def test_search_stays_within_its_time_bound(maximum: float, bound: float) -> None:
     figure, steps, total = timed(maximum, ProbeTimes(1.0, 5.0, 20.0, bound), around=2.0)
     assert total <= bound
     if maximum * bound > 10_000:
@@ -216,7 +216,7 @@ def test_a_search_keeps_its_bound(maximum: float, bound: float) -> None:
         assert figure.kind == capacity.FOUND and steps[-1].stage == LAST and len(steps) >= 10
 
 
-def test_an_unbounded_search_takes_what_its_forecast_says() -> None:
+def test_unbounded_search_takes_about_its_forecast_time() -> None:
     times = ProbeTimes(1.0, 5.0, 20.0)
     for maximum in (400.0, 5_000.0, 1e6):
         _, _, total = timed(maximum, times, around=2.0)
@@ -226,7 +226,7 @@ def test_an_unbounded_search_takes_what_its_forecast_says() -> None:
 @pytest.mark.parametrize(
     ("bound", "stages"), [(70.0, [EXPLORE] * 3 + [CONFIRM] * 4 + [LAST]), (40.0, [EXPLORE] * 3), (10.0, [])]
 )
-def test_a_short_bound_leaves_out_rounds(bound: float, stages: list[str]) -> None:
+def test_short_time_bound_drops_search_rounds(bound: float, stages: list[str]) -> None:
     figure, steps, total = timed(5_000.0, ProbeTimes(1.0, 5.0, 20.0, bound), around=2.0)
     assert [step.stage for step in steps] == stages and total <= max(bound, 8)
     assert (figure.kind == capacity.FOUND) == (LAST in stages)
@@ -245,7 +245,7 @@ def test_probes_fit_into_the_timeout() -> None:
         (ProbeTimes(bound=60.0), r"within 120: 2 searches of 17 probes need at least 234 s"),
     ],
 )
-def test_too_short_a_time_is_refused(times: ProbeTimes, why: str) -> None:
+def test_timeout_or_bound_too_short_is_refused(times: ProbeTimes, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         times.check(2)
 
@@ -267,7 +267,7 @@ def test_a_maximum_of_zero_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["M/M/1", "M/D/1"])
-def test_a_search_cut_anywhere_goes_on_with_the_same_probes(name: str) -> None:
+def test_interrupted_search_resumes_with_the_same_probes(name: str) -> None:
     model = queues.queue(name, 0.82)
     figure, probes, _ = queues.run(model, (3,))
     probes.insert(5, Probe(probes[5].stage, probes[5].rate, 0))
@@ -278,7 +278,7 @@ def test_a_search_cut_anywhere_goes_on_with_the_same_probes(name: str) -> None:
     assert next_step((model.limit,), maximum, probes, capacity.capacity, seed=3) == figure
 
 
-def test_a_round_keeps_the_rates_with_which_it_began() -> None:
+def test_confirming_round_keeps_its_initial_rates() -> None:
     _, probes, _ = queues.run(queues.queue("M/H2/1", 0.82), (4,))
     confirming = [probe.rate for probe in probes if probe.stage == CONFIRM]
     for start in range(0, len(confirming), 4):
@@ -286,7 +286,7 @@ def test_a_round_keeps_the_rates_with_which_it_began() -> None:
         assert one + four == pytest.approx(two + three) and four - one == pytest.approx(3 * (three - two))
 
 
-def test_a_probe_holds_up_to_the_limit_itself() -> None:
+def test_probe_exactly_at_the_limit_holds() -> None:
     at, above, none = (Probe(EXPLORE, rate, 10_000, (count,)) for rate, count in ((3, 100), (4, 101), (2, 0)))
     assert contract.worst((P99,), at) <= 0 < contract.worst((P99,), above)
     assert contract.bracket((P99,), [above, none, at, Probe(EXPLORE, 1, 0)]) == (at, above)
@@ -321,7 +321,7 @@ def test_capacities_of_queues_are_near_the_truth(name: str, utilization: float) 
     assert near >= 11 and covered >= 10
 
 
-def test_a_search_that_was_disturbed_at_first_finds_back() -> None:
+def test_search_recovers_from_an_early_disturbance() -> None:
     disturbed = replace(queues.queue("M/M/1", 0.82), speed=queues.disturbed)
     figures = [queues.run(disturbed, (at,))[0] for at in range(12)]
     near = sum(figure.rate is not None and abs(figure.rate / 820 - 1) < 0.05 for figure in figures)
@@ -333,7 +333,7 @@ def test_a_search_that_was_disturbed_at_first_finds_back() -> None:
     ("model", "rate"),
     [(queues.queue("M/D/1", 0.54), 540), (queues.queue("M/H2/1", 0.54), 540), (queues.queue("M/M/1", 0.82), 820)],
 )
-def test_the_formulas_agree_with_a_long_simulation(model: queues.Model, rate: float) -> None:
+def test_queue_formulas_agree_with_long_simulation(model: queues.Model, rate: float) -> None:
     import numpy
 
     probe = model.probe(numpy.random.default_rng(1), Step(LAST, rate, 2_000_000 / rate))
@@ -360,7 +360,7 @@ def test_an_engine_with_more_capacity_is_faster() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_any_shares_come_to_an_end(seed: int) -> None:
+def test_search_ends_for_random_shares(seed: int) -> None:
     noise = random.Random(seed)
     cut, flat, lift = noise.uniform(0, 1.3) * MAXIMUM, noise.random(), noise.choice([0, 1e-5, 0.01, 0.5])
 

@@ -30,7 +30,7 @@ def only(run: Run, engine: str, baseline: str) -> Comparison:
 
 
 @pytest.mark.claim("Ratios are taken block by block")
-def test_a_ratio_is_by_block_so_that_a_drift_of_the_machine_is_in_both_parts() -> None:
+def test_ratio_by_block_cancels_machine_drift() -> None:
     run = reads(sqlite=(1_000, 2_000, 500, 4_000), lmdb=(1_500, 3_000, 750, 6_000))
     found = only(run, "lmdb", "sqlite").verdict
     assert (found.kind, found.ratio, found.low, found.high) == pytest.approx(("faster", 1.5, 1.5, 1.5))
@@ -45,13 +45,13 @@ def test_every_ordered_pair_is_compared_once() -> None:
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_under_three_blocks_there_is_no_verdict(blocks: int) -> None:
+def test_verdict_under_three_blocks_is_unclear(blocks: int) -> None:
     found = only(reads(sqlite=(100,) * blocks, lmdb=(200,) * blocks), "lmdb", "sqlite").verdict
     assert (found.kind, found.ratio, found.low, found.high) == ("unclear", None, None, None)
     assert (found.blocks, found.more) == (blocks, 3 - blocks)
 
 
-def test_blocks_without_a_sample_of_one_are_left_out() -> None:
+def test_blocks_missing_one_engines_sample_are_left_out() -> None:
     run = reads(sqlite=(100, None, 100, 100, 100), lmdb=(200, 999, None, 200, 200))
     assert only(run, "lmdb", "sqlite").verdict.blocks == 3
     assert only(run, "lmdb", "sqlite").verdict.ratio == 2
@@ -60,7 +60,7 @@ def test_blocks_without_a_sample_of_one_are_left_out() -> None:
 
 
 @pytest.mark.claim("Ratios are of rows with the same phase, tier and parameters")
-def test_rows_of_different_tiers_parameters_and_phases_are_never_put_into_a_ratio() -> None:
+def test_ratios_need_equal_tier_parameters_and_phase() -> None:
     fast, slow = {"read": (200,) * 3}, {"read": (100,) * 3}
     apart = [
         (a_cell("lmdb", tier=Tier.PROCESS), fast),
@@ -81,7 +81,7 @@ def test_rows_of_different_tiers_parameters_and_phases_are_never_put_into_a_rati
     [("records", "txn"), ("clients", "clients"), ("rate", "rate")],
     ids=["names", "clients", "rates"],
 )
-def test_any_parameter_keeps_rows_apart(one: str, other: str) -> None:
+def test_rows_differing_in_any_parameter_are_unpaired(one: str, other: str) -> None:
     cells = a_cell("lmdb", **{one: 5}), a_cell("sqlite", **{other: 6})
     assert pairs(of_rates(*((cell, {"read": (100,) * 3}) for cell in cells))) == []
 
@@ -100,7 +100,7 @@ def test_a_null_engine_is_in_no_ratio() -> None:
     [({"void": "lost one"}, [2]), ({"items": 0, "errors": 9}, [0, 1, 2, 3])],
     ids=["one wrong answer", "nothing but errors"],
 )
-def test_a_row_that_is_not_valid_is_in_no_ratio(spoilt: dict[str, Any], blocks: list[int]) -> None:
+def test_invalid_row_is_in_no_ratio(spoilt: dict[str, Any], blocks: list[int]) -> None:
     run = reads(sqlite=(100,) * 4, lmdb=(200,) * 4)
 
     def changed(found: Attempt) -> Attempt:
@@ -110,13 +110,13 @@ def test_a_row_that_is_not_valid_is_in_no_ratio(spoilt: dict[str, Any], blocks: 
     assert pairs(replace(run, attempts=tuple(map(changed, run.attempts)))) == []
 
 
-def test_a_phase_in_which_an_engine_crashed_is_in_no_ratio() -> None:
+def test_crashed_row_is_in_no_ratio() -> None:
     crashed = [an_attempt(block, cell=1, outcome="crash") for block in range(3)]
     sound = [an_attempt(block, a_sample()) for block in range(3)]
     assert pairs(of_cells(a_cell("sqlite"), a_cell("lmdb"), attempts=(*sound, *crashed))) == []
 
 
-def test_options_make_rows_of_their_own() -> None:
+def test_engines_differing_in_options_are_separate_rows() -> None:
     plain, wal = a_cell("sqlite"), replace(a_cell("sqlite"), options={"journal_mode": "wal"})
     run = of_rates((plain, {"read": (100,) * 3}), (wal, {"read": (300,) * 3}))
     assert only(run, "sqlite:journal_mode=wal", "sqlite").verdict.ratio == 3
@@ -125,7 +125,7 @@ def test_options_make_rows_of_their_own() -> None:
 # -- tables and baselines -------------------------------------------------------------------------------------
 
 
-def test_tables_stand_in_the_plans_order_and_their_rows_by_speed() -> None:
+def test_tables_follow_plan_order_with_rows_by_speed() -> None:
     def both(cell: Cell, rate: float) -> tuple[Cell, dict[str, tuple[float, ...]]]:
         return cell, {"fill": (rate,) * 3, "read": (rate,) * 3}
 
@@ -147,7 +147,7 @@ def test_tables_stand_in_the_plans_order_and_their_rows_by_speed() -> None:
     assert found == [(phase, *row) for phase in ("fill", "read") for row in of_a_phase]
 
 
-def test_the_others_are_seen_from_the_baseline_or_from_the_best() -> None:
+def test_ratios_are_against_baseline_or_else_the_best() -> None:
     (table,) = tables(reads(sqlite=(100,) * 3, lmdb=(200,) * 3, memory=(300,) * 3))
     seen = {None: "memory", "sqlite": "sqlite", "lmdb": "lmdb"}
     for asked, base in seen.items():
@@ -157,7 +157,7 @@ def test_the_others_are_seen_from_the_baseline_or_from_the_best() -> None:
     assert against(table, "duckdb") == []
 
 
-def test_a_baseline_is_an_engine_of_the_run_as_it_was_asked_for() -> None:
+def test_unknown_or_null_baseline_is_refused() -> None:
     run = of_rates((a_cell("sqlite"), {"read": (1,)}), (a_cell("null", floor=True), {"read": (1,)}))
     check_baseline(run, None)
     check_baseline(run, "sqlite")
@@ -178,7 +178,7 @@ def latencies(**ns: int) -> Run:
     return of_cells(*cells, attempts=attempts)
 
 
-def test_in_an_open_loop_the_shorter_response_time_is_the_faster() -> None:
+def test_open_loop_engines_are_compared_by_response_time() -> None:
     run = latencies(sqlite=20_000, lmdb=10_000)
     found = only(run, "lmdb", "sqlite")
     assert (found.metric.name, found.verdict.kind) == ("response-p99", "faster")
@@ -187,7 +187,7 @@ def test_in_an_open_loop_the_shorter_response_time_is_the_faster() -> None:
     assert set(verdicts(run, by=metric("p99")).values()) == {"alike"}
 
 
-def test_a_bulk_row_has_no_percentile_to_be_compared_by() -> None:
+def test_bulk_row_is_not_compared_by_percentile() -> None:
     timed = {"histogram": recorded(1_000)}
     kinds: tuple[dict[str, Any], ...] = (timed, timed, {"histogram": None, "bulk": True})
     attempts = tuple(an_attempt(b, a_sample(**kind), cell=at) for at, kind in enumerate(kinds) for b in range(3))
@@ -216,14 +216,14 @@ def compared(noise: Noise, number: int, truth: float, together: float = 0.3) -> 
 
 @pytest.mark.claim("Equal engines are called different at most once in twenty comparisons")
 @pytest.mark.parametrize("noise", [EVEN, CONTAMINATED, SLOWED], ids=lambda noise: noise.name)
-def test_of_200_comparisons_of_equals_at_most_1_in_20_is_called_different(noise: Noise) -> None:
+def test_false_differences_stay_within_five_percent(noise: Noise) -> None:
     found = [compared(noise, number, 1.0) for number in range(COMPARISONS)]
     false = sum(kind in ("faster", "slower") for kind in found)
     assert false <= 0.05 * COMPARISONS
 
 
 @pytest.mark.parametrize(("truth", "kind"), [(1.5, "faster"), (1 / 1.5, "slower")])
-def test_a_difference_that_is_large_against_the_noise_is_found(truth: float, kind: str) -> None:
+def test_difference_large_against_the_noise_is_found(truth: float, kind: str) -> None:
     found = [compared(EVEN, number, truth) for number in range(COMPARISONS)]
     assert found.count(kind) >= 0.9 * COMPARISONS
     assert set(found) <= {kind, "unclear"}

@@ -29,7 +29,7 @@ TARIFF = Tariff(60.0, 0.5, {"requests": 2.0, "sent_bytes": 3.0})
         ({"requests": 1e300, "served": 1e-300}, None, None),
     ],
 )
-def test_a_cost_is_of_amounts_that_there_are(
+def test_cost_is_computed_only_from_valid_amounts(
     facts: dict[str, object], million: float | None, month: float | None
 ) -> None:
     told = {"served": 1, "requests": 2, "sent_bytes": 5_000, "kept_bytes": 4e9, **facts}
@@ -64,7 +64,7 @@ def priced(capacity: Estimate | None, load: float, headroom: float, hour: float)
         (None, 20_000, 0.0, 1.0, None, None, None, None),
     ],
 )
-def test_a_load_takes_machines_by_both_ends_of_the_capacity(
+def test_machine_count_range_follows_the_capacity_interval(
     capacity: Estimate | None,
     load: float,
     headroom: float,
@@ -80,7 +80,7 @@ def test_a_load_takes_machines_by_both_ends_of_the_capacity(
         assert found == (None if expected is None else pytest.approx(expected))
 
 
-def test_the_throughput_of_a_closed_loop_is_not_priced_for_a_load() -> None:
+def test_closed_loop_throughput_has_no_load_cost() -> None:
     row = summarize(of_cells(a_cell(), attempts=(an_attempt(0, a_sample()),), samples=1))[1]
     cost = _cost(row, None, 1.0, Prices("p.toml", "USD", None, 1.0, {}, {}, 1_000.0))
     assert (cost.machines, cost.million, cost.month) == (None, None, None)

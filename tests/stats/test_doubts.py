@@ -172,7 +172,7 @@ def remote(**changed: int) -> Run:
     return a_run(*sound(machines=machines))
 
 
-def test_doubts_about_clients_elsewhere_name_their_machine() -> None:
+def test_doubts_about_remote_clients_name_their_machine() -> None:
     busy, late = remote(cpu_ns=SECOND), remote(late_p99_ns=MS, response_p99_ns=2 * MS)
     assert said(busy, "client")[0] == "client 10.0.0.2"
     assert said(late, "late")[0] == "late 10.0.0.2"
@@ -186,38 +186,38 @@ def answered(**facts: Any) -> Any:
 
 @pytest.mark.claim("Each doubt is raised by its cause, at its threshold")
 @pytest.mark.parametrize("code", RAISED)
-def test_each_doubt_is_raised_by_its_cause_and_alone(code: str) -> None:
+def test_each_cause_raises_only_its_own_doubt(code: str) -> None:
     assert codes(RAISED[code]()) == {code}
 
 
 @pytest.mark.claim("Each doubt is raised by its cause, at its threshold")
-def test_every_doubt_has_a_meaning_to_print_and_a_cause_here() -> None:
+def test_every_doubt_has_meaning_and_tested_cause() -> None:
     assert RAISED.keys() == MEANINGS.keys()
     assert all(re.match(rf"{code}\b.*: ", meaning) for code, meaning in MEANINGS.items())
 
 
 @pytest.mark.parametrize("code", RAISED)
-def test_a_doubt_is_told_in_one_short_word_and_one_line(code: str) -> None:
+def test_doubt_has_a_short_label_and_one_line(code: str) -> None:
     short, text = said(RAISED[code](), code)
     # The name of a machine is longer than a word.
     assert 0 < len(short.replace("10.0.0.2", "")) < 15 and len(short) < len(text)
     assert "\n" not in short + text
 
 
-def test_a_sound_run_has_none_open_loop_or_closed() -> None:
+def test_sound_open_or_closed_loop_run_has_no_doubts() -> None:
     assert codes(a_run(*sound())) == set()
     assert codes(a_run(*sound(**opened()), rate=RATE)) == set()
 
 
 @pytest.mark.parametrize("outcome", ["crash", "wrong"])
-def test_a_row_without_a_number_has_none_to_distrust(outcome: str) -> None:
+def test_void_row_has_no_doubts(outcome: str) -> None:
     restless = {"settled": False, "temperature": "lukewarm", "errors": 0, "client": cpu(99), "server": cpu(0)}
     strain = {"steal_percent": 90.0}
     void = [an_attempt(b, a_sample(void="lost", **restless), strain=strain, outcome=outcome) for b in range(3)]
     assert codes(a_run(*void)) == set()
 
 
-def test_an_engine_in_another_python_says_so_in_its_row() -> None:
+def test_engine_in_another_python_version_is_doubted() -> None:
     short, text = said(a_run(*measured_in("3.10.13"), host=HERE), "interpreter")
     assert short == "Python 3.10.13" and all(word in text for word in ("python loop", "3.10.13", "3.12.1"))
     assert codes(a_run(*measured_in("3.12.1"), host=HERE)) == set()
@@ -233,12 +233,12 @@ def test_few_trials_are_a_doubt() -> None:
     assert codes(a_run(*sound(3), samples=3)) == set()
 
 
-def test_a_run_that_is_not_complete_is_a_doubt() -> None:
+def test_incomplete_run_is_doubted() -> None:
     assert codes(a_run(*sound(3), samples=5)) == {"partial"}
 
 
 @pytest.mark.parametrize(("spread", "doubted"), [(0.08, False), (0.11, True)])
-def test_an_interval_that_reaches_far_is_a_doubt(spread: float, doubted: bool) -> None:
+def test_wide_interval_is_doubted(spread: float, doubted: bool) -> None:
     # For three trials, Student's t interval reaches 2.48 standard deviations: the spreads give 22 % and 31 %.
     rates = (10_000 * (1 - spread), 10_000, 10_000 * (1 + spread))
     run = a_run(*(an_attempt(block, a_sample(per_second=rate)) for block, rate in enumerate(rates)))
@@ -248,44 +248,44 @@ def test_an_interval_that_reaches_far_is_a_doubt(spread: float, doubted: bool) -
 # -- time ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_budget_that_ended_one_trial_is_a_doubt() -> None:
+def test_phase_ended_by_budget_is_doubted() -> None:
     run = a_run(*worst(operations=900, ended_by="budget"))
     assert codes(run) == {"budget"}
     assert "in 1 of 3 trials, after 900 operations" in said(run, "budget")[1]
 
 
-def test_a_phase_that_ended_for_its_checks_is_a_doubt() -> None:
+def test_phase_ended_by_checks_is_doubted() -> None:
     run = a_run(*worst(operations=900, ended_by="checks"))
     assert codes(run) == {"budget"}
     assert "checks ended it in 1 of 3 trials" in said(run, "budget")[1]
 
 
 @pytest.mark.parametrize("ended_by", ["count", "duration"])
-def test_a_phase_that_ended_as_it_was_asked_to_is_none(ended_by: str) -> None:
+def test_phase_ended_as_requested_raises_no_doubt(ended_by: str) -> None:
     assert codes(a_run(*worst(ended_by=ended_by))) == set()
 
 
 @pytest.mark.parametrize(("busy_percent", "doubted"), [(100, False), (91, False), (89, True), (0, True)])
-def test_a_harness_that_takes_over_a_tenth_is_a_doubt(busy_percent: int, doubted: bool) -> None:
+def test_harness_share_over_a_tenth_is_doubted(busy_percent: int, doubted: bool) -> None:
     run = a_run(*worst(busy_ns=busy_percent * 10 * MS))
     assert codes(run) == ({"harness"} if doubted else set())
     if doubted:
         assert f"up to {100 - busy_percent} %" in said(run, "harness")[1]
 
 
-def test_the_harness_is_not_suspected_where_its_share_is_not_known() -> None:
+def test_unknown_harness_share_raises_no_doubt() -> None:
     assert codes(a_run(*worst(busy_ns=SECOND // 2, clients=2), clients=2)) == set(), "times of several are not apart"
     assert codes(a_run(*worst(**opened(busy_ns=MS)), rate=RATE)) == set(), "an open loop waits for what is due"
 
 
-def test_the_floor_is_all_harness_and_that_is_no_doubt() -> None:
+def test_floor_is_exempt_from_harness_and_short_doubts() -> None:
     attempts = [an_attempt(block, a_sample(busy_ns=0, elapsed_ns=MS)) for block in range(3)]
     assert codes(a_run(*attempts, floor=True)) == set()
     assert codes(a_run(*attempts)) == {"harness", "short"}
 
 
 @pytest.mark.parametrize(("elapsed_ns", "doubted"), [(10 * MS, False), (10 * MS - 1, True)])
-def test_a_trial_that_was_over_in_no_time_is_a_doubt(elapsed_ns: int, doubted: bool) -> None:
+def test_too_short_trial_is_doubted(elapsed_ns: int, doubted: bool) -> None:
     run = a_run(*worst(per_second=10, elapsed_ns=elapsed_ns, busy_ns=elapsed_ns))
     assert codes(run) == ({"short"} if doubted else set())
 
@@ -294,7 +294,7 @@ def test_a_trial_that_was_over_in_no_time_is_a_doubt(elapsed_ns: int, doubted: b
 
 
 @pytest.mark.parametrize(("operations", "doubted"), [(950, False), (949, True)])
-def test_less_than_95_percent_of_the_rate_is_a_doubt(operations: int, doubted: bool) -> None:
+def test_rate_under_95_percent_is_doubted(operations: int, doubted: bool) -> None:
     run = a_run(*worst(**opened(operations)), rate=RATE)
     assert codes(run) == ({"overload"} if doubted else set())
     if doubted:
@@ -304,7 +304,7 @@ def test_less_than_95_percent_of_the_rate_is_a_doubt(operations: int, doubted: b
         )
 
 
-def test_operations_that_failed_hold_no_rate() -> None:
+def test_failed_operations_do_not_count_towards_the_rate() -> None:
     failing = opened(operations=1_000, items=940, errors=60, first_error="x", due=1_000)
     run = a_run(*worst(**failing), *(an_attempt(b, a_sample(**opened())) for b in range(3, 9)), rate=RATE, samples=9)
     assert codes(run) == {"errors", "overload"}
@@ -313,7 +313,7 @@ def test_operations_that_failed_hold_no_rate() -> None:
 
 @pytest.mark.claim("A rate of few operations counts as reached if all that were due were done")
 @pytest.mark.parametrize(("done", "due"), [(1, 1), (2, 2), (10, 10), (20, 20), (19, 20)])
-def test_of_few_operations_all_that_were_due_hold_the_rate(done: int, due: int) -> None:
+def test_low_rate_is_held_despite_late_last_operation(done: int, due: int) -> None:
     """The last operation ends after its time. Divided by the total time, each of these would be below 95 % of the
     rate.
     """
@@ -322,7 +322,7 @@ def test_of_few_operations_all_that_were_due_hold_the_rate(done: int, due: int) 
 
 
 @pytest.mark.parametrize(("done", "due"), [(0, 1), (1, 2), (8, 10), (18, 20)])
-def test_one_that_was_due_and_not_done_may_be_too_many(done: int, due: int) -> None:
+def test_few_missed_operations_break_a_low_rate(done: int, due: int) -> None:
     run = a_run(*worst(**opened(done, due=due)), rate=due)
     assert said(run, "overload")[1].startswith(f"{done} of {due} operations that were due were done")
 
@@ -334,12 +334,12 @@ def test_a_closed_loop_has_no_rate_to_fall_behind() -> None:
 
 
 @pytest.mark.parametrize(("due", "doubted"), [(900, False), (1_000, True)])
-def test_where_chance_has_operations_arrive_those_that_came_count(due: int, doubted: bool) -> None:
+def test_poisson_rate_is_judged_by_operations_due(due: int, doubted: bool) -> None:
     run = a_run(*worst(**opened(900, due=due)), rate=RATE, plan={"arrivals": "poisson"})
     assert codes(run) == ({"overload"} if doubted else set())
 
 
-def test_a_trial_in_which_nothing_was_due_did_not_fall_behind() -> None:
+def test_trial_without_due_operations_is_not_overloaded() -> None:
     assert "overload" not in codes(a_run(*worst(**opened(0, elapsed_ns=0, busy_ns=0)), rate=RATE))
 
 
@@ -352,20 +352,18 @@ def test_a_trial_in_which_nothing_was_due_did_not_fall_behind() -> None:
         (101_000, 1_000_000, True),
     ],
 )
-def test_a_harness_that_is_late_by_over_50_us_and_a_tenth_of_the_response_time_is_a_doubt(
-    late_ns: int, response_ns: int, doubted: bool
-) -> None:
+def test_lateness_over_both_thresholds_is_doubted(late_ns: int, response_ns: int, doubted: bool) -> None:
     times = opened(late=recorded(late_ns), response=recorded(response_ns))
     assert codes(a_run(*sound(**times), rate=RATE)) == ({"late"} if doubted else set())
 
 
-def test_lateness_that_is_unknown_or_rare_is_none() -> None:
+def test_unknown_or_rare_lateness_raises_no_doubt() -> None:
     assert codes(a_run(*sound(**opened(late=None)), rate=RATE)) == set()
     rare = recorded(*[1_000] * 2_000, 900_000)
     assert codes(a_run(*sound(**opened(late=rare)), rate=RATE)) == set(), "the p99.9 is told, not the worst"
 
 
-def test_lateness_that_is_in_the_p999_alone_is_told_as_such() -> None:
+def test_lateness_only_in_p999_is_labelled_p999() -> None:
     late, response = recorded(*[1_000] * 1_000, *[900_000] * 9), recorded(*[1_000_000] * 1_009)
     run = a_run(*sound(**opened(late=late, response=response)), rate=RATE)
     assert said(run, "late") == ("late p99.9", "Dyno began 900 µs late (p99.9), in a response time of 1,000 µs")
@@ -374,7 +372,7 @@ def test_lateness_that_is_in_the_p999_alone_is_told_as_such() -> None:
 
 
 @pytest.mark.parametrize("threads", [False, True])
-def test_of_clients_that_are_threads_it_is_said_that_they_share_a_lock(threads: bool) -> None:
+def test_lateness_of_thread_clients_mentions_the_interpreter_lock(threads: bool) -> None:
     run = a_run(*sound(**opened(late=recorded(900_000), clients=4, threads=threads)), rate=RATE, clients=4)
     assert ("wait for the interpreter's lock" in said(run, "late")[1]) is threads
 
@@ -382,7 +380,7 @@ def test_of_clients_that_are_threads_it_is_said_that_they_share_a_lock(threads: 
 @pytest.mark.parametrize(
     ("rate", "bulk", "doubted"), [(RATE, True, True), (RATE, False, False), ("max", True, False)]
 )
-def test_one_call_over_all_items_is_not_held_to_a_rate(rate: Any, bulk: bool, doubted: bool) -> None:
+def test_bulk_call_at_a_rate_is_unpaced(rate: Any, bulk: bool, doubted: bool) -> None:
     assert codes(a_run(*sound(bulk=bulk), rate=rate)) == ({"unpaced"} if doubted else set())
 
 
@@ -392,14 +390,12 @@ def test_one_call_over_all_items_is_not_held_to_a_rate(rate: Any, bulk: bool, do
 @pytest.mark.parametrize(
     ("longest_ms", "typical_ms", "doubted"), [(101, 1, True), (99, 0.5, False), (401, 40, True), (399, 40, False)]
 )
-def test_an_operation_that_took_far_longer_than_the_others_is_a_doubt(
-    longest_ms: int, typical_ms: float, doubted: bool
-) -> None:
+def test_operation_far_longer_than_typical_is_a_stall(longest_ms: int, typical_ms: float, doubted: bool) -> None:
     spans = recorded(*[int(typical_ms * MS)] * 1_000, longest_ms * MS)
     assert codes(a_run(*worst(histogram=spans))) == ({"stall"} if doubted else set())
 
 
-def test_a_stall_is_told_with_its_moment_where_that_is_known() -> None:
+def test_stall_label_has_its_moment_if_known() -> None:
     spans = recorded(*[MS] * 1_000, 4_000 * MS)
     run = a_run(*worst(histogram=spans, slowest_at_ns=1_230 * MS))
     assert said(run, "stall")[0] == "stall 4.0 s at 1.2 s"
@@ -418,11 +414,11 @@ def test_a_slow_kind_of_operation_is_no_stall() -> None:
 @pytest.mark.parametrize(
     ("temperature", "doubted"), [("lukewarm", True), ("cold", False), ("hot", False), ("none", False)]
 )
-def test_a_temperature_that_was_not_reached_is_a_doubt(temperature: str, doubted: bool) -> None:
+def test_lukewarm_phase_is_doubted(temperature: str, doubted: bool) -> None:
     assert codes(a_run(*sound(temperature=temperature))) == ({"lukewarm"} if doubted else set())
 
 
-def test_what_was_resident_is_told_where_it_is_known() -> None:
+def test_lukewarm_doubt_states_known_residency() -> None:
     residency = {"file_bytes": 1_000, "resident_bytes": 123, "evicted_by": "files"}
     known = a_run(*sound(temperature="lukewarm", residency=residency))
     assert "12.3 % of its files were in the page cache" in said(known, "lukewarm")[1]
@@ -437,9 +433,7 @@ def test_what_was_resident_is_told_where_it_is_known() -> None:
     ("client", "clients", "doubted"),
     [(cpu(80), 1, False), (cpu(80.1), 1, True), (cpu(40, 40.1), 1, True), (cpu(160), 2, False), (cpu(161), 2, True)],
 )
-def test_a_client_that_computes_nearly_all_the_time_is_a_doubt(
-    client: Mapping[str, Any], clients: int, doubted: bool
-) -> None:
+def test_client_busy_over_80_percent_is_doubted(client: Mapping[str, Any], clients: int, doubted: bool) -> None:
     run = a_run(*worst(client=client, server=cpu(10), clients=clients), clients=clients, host=EIGHT)
     assert codes(run) == ({"client"} if doubted else set())
 
@@ -493,7 +487,7 @@ def test_a_server_that_did_nothing_is_a_doubt(
     assert "server-idle" not in codes(unknown), "a trial's use is unknown"
 
 
-def test_a_client_that_is_the_engine_computes_all_the_time_and_that_is_none() -> None:
+def test_busy_client_of_embedded_engine_raises_no_doubt() -> None:
     assert codes(a_run(*sound(client=cpu(100), server=None), host=EIGHT)) == set()
 
 
@@ -510,7 +504,7 @@ def test_a_client_that_is_the_engine_computes_all_the_time_and_that_is_none() ->
         (None, None, 10_000, False),
     ],
 )
-def test_client_and_server_that_took_nearly_all_cores_are_a_doubt(
+def test_nearly_exhausted_cores_are_doubted(
     cores: int | None, quota: float | None, server_percent: int, doubted: bool
 ) -> None:
     host = {"cpu": {"available_cores": cores, "quota_cores": quota}}
@@ -518,7 +512,7 @@ def test_client_and_server_that_took_nearly_all_cores_are_a_doubt(
     assert codes(run) == ({"cores"} if doubted else set())
 
 
-def test_a_bottleneck_that_is_not_known_is_not_suspected() -> None:
+def test_unknown_cpu_use_or_cores_raise_no_doubt() -> None:
     for client, server in ((None, cpu(0)), (UNKNOWN, UNKNOWN), (UNKNOWN, cpu(10)), (cpu(10), UNKNOWN), ({}, {})):
         assert codes(a_run(*sound(client=client, server=server), host=EIGHT)) == set()
     assert codes(a_run(*sound(client=cpu(10), server=cpu(5_000)))) == set(), "of how many cores?"
@@ -538,7 +532,7 @@ def test_a_bottleneck_that_is_not_known_is_not_suspected() -> None:
         (12_501, None, 1, False),
     ],
 )
-def test_wake_ups_that_could_be_a_quarter_of_the_latency_are_a_doubt(
+def test_wake_ups_over_quarter_of_latency_are_doubted(
     client: int, server: int | None, clients: int, doubted: bool
 ) -> None:
     sample = waited(client, server, clients=clients)
@@ -551,17 +545,17 @@ def test_wake_ups_that_could_be_a_quarter_of_the_latency_are_a_doubt(
         assert said(run, "wake-ups")[1] == told
 
 
-def test_what_a_client_waits_for_that_is_due_is_no_wake_up_of_an_operation() -> None:
+def test_open_loop_waits_are_no_wake_ups() -> None:
     run = a_run(*sound(**opened(**waited(7_000, 6_500))), rate=RATE, host=WAKING)
     assert codes(run) == set()
     assert codes(a_run(*sound(**waited(7_000, 6_500)), host=WAKING)) == {"wake-ups"}
 
 
-def test_it_is_not_said_to_be_more_than_all() -> None:
+def test_wake_up_share_is_capped_at_100_percent() -> None:
     assert said(a_run(*worst(**waited(90_000, 90_000)), host=WAKING), "wake-ups")[0] == "wake-ups 100 %"
 
 
-def test_cores_that_were_kept_awake_or_wake_for_nothing_known_are_no_doubt() -> None:
+def test_irrelevant_or_unknown_wake_ups_raise_no_doubt() -> None:
     attempts = sound(**waited(20_000, 20_000))
     assert codes(a_run(*attempts, host=WAKING)) == {"wake-ups"}
     assert codes(a_run(*attempts, host=WAKING, plan={"awake": True})) == set()
@@ -576,14 +570,14 @@ def test_cores_that_were_kept_awake_or_wake_for_nothing_known_are_no_doubt() -> 
 
 
 @pytest.mark.parametrize(("p50_ns", "doubted"), [(20_100, False), (19_900, True)])
-def test_a_commit_that_is_too_fast_for_any_device_is_a_doubt(p50_ns: int, doubted: bool) -> None:
+def test_commit_under_20_us_is_doubted(p50_ns: int, doubted: bool) -> None:
     run = a_run(*committed(p50_ns), tier=Tier.POWER)
     assert codes(run) == ({"flush"} if doubted else set())
     if doubted:
         assert "19.9 µs" in said(run, "flush")[1]
 
 
-def test_only_commits_of_tier_power_must_reach_a_device() -> None:
+def test_flush_doubt_is_only_for_tier_power_commits() -> None:
     fast = committed(1_000)
     assert codes(a_run(*fast, tier=Tier.PROCESS)) == codes(a_run(*fast, tier=Tier.VOLATILE)) == set()
     assert codes(a_run(*fast, tier=Tier.POWER, floor=True)) == set()
@@ -592,7 +586,7 @@ def test_only_commits_of_tier_power_must_reach_a_device() -> None:
     assert codes(a_run(*sound(histogram=None, settled=True), tier=Tier.POWER)) == set(), "not known"
 
 
-def test_on_a_file_system_in_memory_every_commit_is_fast_and_that_is_said_once() -> None:
+def test_fast_commits_on_tmpfs_raise_only_ram_doubt() -> None:
     host = {"filesystem": {"type": "tmpfs", "ram_backed": True}}
     assert codes(a_run(*committed(1_000), tier=Tier.POWER, host=host)) == {"ram"}
 
@@ -611,7 +605,7 @@ KINDS = {"peek": False, "walk": False, "poke": True, "add": True}
     ],
     ids=str,
 )
-def test_of_a_mix_what_the_suite_says_to_write_is_judged(kinds: Mapping[str, int], doubted: bool) -> None:
+def test_flush_doubt_judges_only_writes_of_a_mix(kinds: Mapping[str, int], doubted: bool) -> None:
     by_kind = {kind: recorded(ns) for kind, ns in kinds.items()}
     run = a_run(*committed(1_000, by_kind=by_kind), tier=Tier.POWER)
     assert codes(declared(run, kinds=KINDS)) == ({"flush"} if doubted else set())
@@ -636,7 +630,7 @@ def test_of_a_mix_what_the_suite_says_to_write_is_judged(kinds: Mapping[str, int
     ],
     ids=str,
 )
-def test_what_an_engine_did_while_the_clock_stood_still_is_a_doubt(changed: dict[str, Any], doubted: bool) -> None:
+def test_engine_work_during_pauses_is_doubted(changed: dict[str, Any], doubted: bool) -> None:
     """50 ms of CPU time in the pauses are 5 % of one second under load."""
     run = a_run(*worst(**{"wall_ns": 2 * SECOND, "pause_cpu_ns": 50 * MS, **changed}), host=EIGHT)
     assert codes(run) - {"client"} == ({"pauses"} if doubted else set())
@@ -647,7 +641,7 @@ def test_what_an_engine_did_while_the_clock_stood_still_is_a_doubt(changed: dict
 
 @pytest.mark.claim("Work of an engine while the clock is stopped is reported, and so is a schedule that stood still")
 @pytest.mark.parametrize(("wall", "doubted"), [(1.0100, False), (1.0110, True), (None, False)])
-def test_a_schedule_that_stood_still_is_a_doubt(wall: float | None, doubted: bool) -> None:
+def test_open_loop_schedule_pause_is_doubted(wall: float | None, doubted: bool) -> None:
     wall_ns = None if wall is None else int(wall * SECOND)
     run = a_run(*sound(**opened(wall_ns=wall_ns, due=RATE)), rate=RATE)
     assert codes(run) == ({"pauses"} if doubted else set())
@@ -669,21 +663,19 @@ def test_a_schedule_that_stood_still_is_a_doubt(wall: float | None, doubted: boo
         (Tier.POWER, True, False),
     ],
 )
-def test_a_work_directory_in_memory_is_a_doubt_of_what_should_be_durable(
-    tier: Tier, floor: bool, doubted: bool
-) -> None:
+def test_durable_tier_on_memory_file_system_is_doubted(tier: Tier, floor: bool, doubted: bool) -> None:
     host = {"filesystem": {"type": "tmpfs", "ram_backed": True}}
     run = a_run(*sound(), tier=tier, floor=floor, host=host)
     assert codes(run) == ({"ram"} if doubted else set())
 
 
 @pytest.mark.parametrize("host", [{}, {"filesystem": None}, {"filesystem": {"type": "xfs", "ram_backed": False}}])
-def test_a_work_directory_on_a_disk_or_somewhere_unknown_is_none(host: Any) -> None:
+def test_disk_or_unknown_file_system_raises_no_doubt(host: Any) -> None:
     assert codes(a_run(*sound(), tier=Tier.POWER, host=host)) == set()
 
 
 @pytest.mark.parametrize(("settled", "doubted"), [(False, True), (True, False), (None, False)])
-def test_an_engine_that_was_still_at_work_is_a_doubt_of_its_size(settled: bool | None, doubted: bool) -> None:
+def test_unsettled_engine_is_doubted(settled: bool | None, doubted: bool) -> None:
     run = a_run(*worst(settled=settled))
     assert codes(run) == ({"unsettled"} if doubted else set())
     if doubted:
@@ -691,7 +683,7 @@ def test_an_engine_that_was_still_at_work_is_a_doubt_of_its_size(settled: bool |
 
 
 @pytest.mark.parametrize(("seen", "doubted"), [(0, True), (None, True), (1, False)])
-def test_a_capacity_without_maintenance_in_its_last_probe_is_doubted(seen: int | None, doubted: bool) -> None:
+def test_last_probe_without_maintenance_is_doubted(seen: int | None, doubted: bool) -> None:
     run = last_probe(checkpoint=seen)
     assert codes(run) == ({"unseen"} if doubted else set())
     assert not doubted or "checkpoint" in said(run, "unseen")[1]
@@ -720,18 +712,18 @@ def test_a_capacity_without_maintenance_in_its_last_probe_is_doubted(seen: int |
     ],
     ids=str,
 )
-def test_what_the_machine_suffered_in_one_trial_is_a_doubt(suffered: Mapping[str, Any], doubted: str | None) -> None:
+def test_machine_strain_in_one_trial_is_doubted(suffered: Mapping[str, Any], doubted: str | None) -> None:
     assert codes(strained(**suffered)) == (set() if doubted is None else {doubted})
 
 
-def test_what_is_not_known_of_the_machine_is_not_suspected() -> None:
+def test_unknown_machine_strain_raises_no_doubt() -> None:
     names = ("steal_percent", "swapped_in_bytes", "swapped_out_bytes", "throttled_ns", "thermal_throttles")
     assert codes(strained(**dict.fromkeys((*names, "memory_stall_ns")))) == set()
     assert codes(strained(throttled_ns=SECOND, memory_stall_ns=SECOND, elapsed_ns=None)) == set()
     assert codes(a_run(*sound())) == set(), "a run file of schema 1 does not tell at all"
 
 
-def test_a_trial_whose_sample_is_not_shown_does_not_count() -> None:
+def test_strain_of_trials_without_used_sample_is_ignored() -> None:
     stolen = {"steal_percent": 90.0}
     retried = an_attempt(0, a_sample(), outcome="crash", strain=stolen)
     again = [an_attempt(0, a_sample(), attempt=1), *sound()[1:]]
@@ -740,7 +732,7 @@ def test_a_trial_whose_sample_is_not_shown_does_not_count() -> None:
     assert codes(a_run(*sound(2), elsewhere)) == {"attempts", "few", "partial"}
 
 
-def test_the_worst_trial_is_told() -> None:
+def test_strain_doubt_shows_the_worst_trial() -> None:
     trials = [an_attempt(b, a_sample(), strain={"steal_percent": p}) for b, p in enumerate((2.0, 31.0, 7.0))]
     assert said(a_run(*trials), "steal")[0] == "steal 31 %"
 
@@ -748,7 +740,7 @@ def test_the_worst_trial_is_told() -> None:
 # -- failures -----------------------------------------------------------------------------------------------------
 
 
-def test_the_first_failure_is_told_with_where_it_was() -> None:
+def test_failed_attempts_doubt_names_first_failure_and_phase() -> None:
     run = a_run(an_attempt(0, outcome="timeout"), *sound())
     assert said(run, "attempts") == (
         "timeout",
@@ -756,6 +748,6 @@ def test_the_first_failure_is_told_with_where_it_was() -> None:
     )
 
 
-def test_doubts_add_up() -> None:
+def test_several_doubts_are_raised_together() -> None:
     run = a_run(*worst(settled=False, errors=1, first_error="x", busy_ns=SECOND // 2), samples=4)
     assert [doubt.code for doubt in doubts(read_row(run), run)] == ["partial", "harness", "errors", "unsettled"]

@@ -44,7 +44,7 @@ def run() -> Run:
     return replace(made, header={**made.header, "plan": {**made.header["plan"], "phases": ["read"]}})
 
 
-def test_a_line_ends_at_the_least_value_from_which_on_there_is_no_figure(run: Run) -> None:
+def test_line_ends_where_all_further_figures_are_missing(run: Run) -> None:
     assert [(end.cell.engine, end.last, end.at) for end in ended(run)] == [
         ("never", None, 10),
         ("gone", 100, 1000),
@@ -54,7 +54,7 @@ def test_a_line_ends_at_the_least_value_from_which_on_there_is_no_figure(run: Ru
     assert told["never"].startswith("never has no figure from size = 10 on: timeout in read")
 
 
-def test_the_table_and_the_chart_say_it(run: Run) -> None:
+def test_table_and_chart_show_where_a_line_ends(run: Run) -> None:
     out = io.StringIO()
     sections.render(sweeps.sections(run), Console(file=out, width=200), aligned=False)
     assert "gone stops at size = 100" in out.getvalue()
@@ -68,7 +68,7 @@ def test_the_table_and_the_chart_say_it(run: Run) -> None:
     assert any("gone stops at" in said["text"] and said["engines"] == ["gone"] for said in found.says(run))
 
 
-def test_a_run_whose_lines_are_whole_has_no_cross(run: Run) -> None:
+def test_chart_of_complete_lines_has_no_end_marker(run: Run) -> None:
     whole = [at for at, cell in enumerate(run.cells) if cell.engine == "whole"]
     cells = tuple(run.cells[at] for at in whole)
     attempts = tuple(replace(a, cell=whole.index(a.cell)) for a in run.attempts if a.cell in whole)

@@ -30,7 +30,7 @@ INTERPOLATED = 0.01
 )
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("count", FEW)
-def test_of_few_trials_it_is_students_t_on_the_logarithms(count: int, seed: int) -> None:
+def test_interval_of_few_trials_uses_log_students_t(count: int, seed: int) -> None:
     values = np.random.default_rng([count, seed]).lognormal(10, 0.2, count)
     found = estimate(values.tolist())
     assert found.median == pytest.approx(np.median(values))
@@ -50,7 +50,7 @@ def _pair(count: int) -> int:
     "The interval holds the true median 19 times in 20: for any noise from 6 trials on, log-normal for fewer"
 )
 @pytest.mark.parametrize("count", [*ORDERED, 15, 33, 100])
-def test_from_six_trials_it_lies_between_the_pair_of_order_statistics_with_the_confidence_and_the_next(
+def test_interval_from_six_trials_lies_between_order_statistics(
     count: int,
 ) -> None:
     values = np.sort(np.random.default_rng(count).lognormal(0, 0.5, count))
@@ -61,7 +61,7 @@ def test_from_six_trials_it_lies_between_the_pair_of_order_statistics_with_the_c
     assert values[-rank - 1] <= found.high <= values[-rank]
 
 
-def test_what_the_interpolation_gives_for_ten() -> None:
+def test_interval_of_ten_trials_matches_manual_interpolation() -> None:
     """A manual calculation with the formula of the paper: the weight of the inner pair, whose confidence is under 95
     %.
     """
@@ -82,20 +82,20 @@ def test_too_few_trials_have_a_median_and_no_interval(values: list[float]) -> No
 
 
 @pytest.mark.parametrize("count", [3, 5, 6, 20])
-def test_trials_that_agree_have_an_interval_of_no_width(count: int) -> None:
+def test_equal_trials_have_an_interval_of_zero_width(count: int) -> None:
     found = estimate([5.0] * count)
     assert (found.low, found.high) == pytest.approx((5, 5))
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 6, 7])
-def test_a_skewed_trial_does_not_put_the_median_outside_of_its_interval(count: int) -> None:
+def test_median_stays_within_interval_despite_an_outlier(count: int) -> None:
     found = estimate([*[100.0] * (count - 1), 1.0])
     assert found.low is not None and found.high is not None
     assert found.low <= found.median == 100 <= found.high
 
 
 @pytest.mark.claim("One failed trial does not widen the interval without bound")
-def test_from_six_trials_on_one_that_went_wrong_does_not_widen_the_interval_without_bound() -> None:
+def test_interval_from_six_trials_resists_an_outlier() -> None:
     sound = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0, 108.0]
     found = estimate([*sound, 1e-6])
     assert found.low is not None
@@ -103,7 +103,7 @@ def test_from_six_trials_on_one_that_went_wrong_does_not_widen_the_interval_with
 
 
 @pytest.mark.parametrize("count", [4, 9])
-def test_an_estimate_does_not_hang_on_the_order_or_the_unit(count: int) -> None:
+def test_estimate_is_independent_of_order_and_unit(count: int) -> None:
     values = np.random.default_rng(count).lognormal(0, 0.3, count).tolist()
     one, scaled = estimate(values), estimate([1_000 * value for value in sorted(values)])
     for before, after in ((one.median, scaled.median), (one.low, scaled.low), (one.high, scaled.high)):
@@ -111,7 +111,7 @@ def test_an_estimate_does_not_hang_on_the_order_or_the_unit(count: int) -> None:
         assert after == pytest.approx(1_000 * before)
 
 
-def test_the_ratio_of_two_runs_is_welchs() -> None:
+def test_ratio_of_two_runs_uses_welchs_t_test() -> None:
     random = np.random.default_rng(5)
     one, other = random.lognormal(1, 0.05, 4), random.lognormal(0.9, 0.3, 9)
     found = apart(one.tolist(), other.tolist())
@@ -123,7 +123,7 @@ def test_the_ratio_of_two_runs_is_welchs() -> None:
 
 
 @pytest.mark.parametrize("counts", [(10, 10), (12, 25), (7, 30)])
-def test_from_ten_on_it_is_yuens_without_the_tenth_at_each_end(counts: tuple[int, int]) -> None:
+def test_yuens_trimming_starts_at_ten_trials(counts: tuple[int, int]) -> None:
     random = np.random.default_rng(counts)
     one, other = (random.lognormal(1, 0.3, count) for count in counts)
     found = apart(one.tolist(), other.tolist())
@@ -136,7 +136,7 @@ def test_from_ten_on_it_is_yuens_without_the_tenth_at_each_end(counts: tuple[int
 
 
 @pytest.mark.parametrize("count", [10, 19, 20, 40])
-def test_of_one_sample_likewise(count: int) -> None:
+def test_center_from_ten_values_is_trimmed_mean(count: int) -> None:
     values = np.random.default_rng(count).lognormal(0, 0.2, count)
     found, cut = center(values.tolist()), count // 10
     low, high = stats.mstats.trimmed_mean_ci(np.log(values), limits=(cut / count, cut / count), alpha=0.01)
@@ -147,7 +147,7 @@ def test_of_one_sample_likewise(count: int) -> None:
     assert found.half(0.99) == pytest.approx((high - low) / 2 * factor)
 
 
-def test_a_hiccup_does_not_widen_a_ratio_of_ten_blocks() -> None:
+def test_interval_of_ten_blocks_resists_an_outlier() -> None:
     even = [1.0, 1.01, 1.02, 1.0, 1.01, 1.02, 1.0, 1.01, 1.02, 1.01]
     assert center([*even[1:], 0.3]).half(0.99) < 2 * center(even).half(0.99)
 
@@ -157,13 +157,13 @@ def test_two_runs_without_noise_have_a_ratio_without_error() -> None:
     assert (found.log, found.error, found.half(0.99)) == (pytest.approx(np.log(2)), 0, 0)
 
 
-def test_of_two_runs_one_may_be_without_noise() -> None:
+def test_ratio_allows_one_run_without_noise() -> None:
     found = apart([2.0] * 3, [1.0, 1.1, 1.2, 1.3])
     assert found.degrees == pytest.approx(3)
     assert found.error == pytest.approx(center([1.0, 1.1, 1.2, 1.3]).error)
 
 
-def test_the_median_is_in_the_interval_around_a_center() -> None:
+def test_interval_around_a_center_includes_the_median() -> None:
     found = around(9.0, center([1.0, 1.01, 1.02]), 0.95)
     assert found.low is not None and found.low < 1
     assert (found.median, found.high) == (9, 9)
@@ -184,7 +184,7 @@ def covered(noise: Noise, count: int, scale: float = 1.0) -> float:
     "The interval holds the true median 19 times in 20: for any noise from 6 trials on, log-normal for fewer"
 )
 @pytest.mark.parametrize("count", FEW)
-def test_log_normal_trials_are_covered_19_times_in_20_however_few(count: int) -> None:
+def test_few_log_normal_trials_are_covered_95_percent(count: int) -> None:
     assert abs(covered(EVEN, count, 50_000.0) - 0.95) <= CHANCE
 
 
@@ -193,14 +193,14 @@ def test_log_normal_trials_are_covered_19_times_in_20_however_few(count: int) ->
 )
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("count", ORDERED)
-def test_from_six_trials_on_any_noise_is_covered_19_times_in_20(noise: Noise, count: int) -> None:
+def test_interval_from_six_trials_covers_95_percent(noise: Noise, count: int) -> None:
     assert covered(noise, count) >= 0.95 - CHANCE - INTERPOLATED
 
 
 @pytest.mark.claim("With 3 to 5 trials that are not log-normal, the interval holds 9 times in 10")
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("count", FEW)
-def test_few_trials_that_are_not_log_normal_are_covered_9_times_in_10(noise: Noise, count: int) -> None:
+def test_interval_of_few_trials_covers_90_percent(noise: Noise, count: int) -> None:
     assert covered(noise, count) >= 0.90
 
 
@@ -208,7 +208,7 @@ def test_few_trials_that_are_not_log_normal_are_covered_9_times_in_10(noise: Noi
 @pytest.mark.parametrize(
     ("count", "least"), [(3, 0.75), (4, 0.83), (5, 0.90), (6, 0.93), (7, 0.88), (10, 0.91), (20, 0.93)]
 )
-def test_two_modes_of_the_same_weight_are_the_worst_case(count: int, least: float) -> None:
+def test_interval_of_two_equal_modes_has_documented_coverage(count: int, least: float) -> None:
     """In a quarter of all cases, all three trials are in the same mode and do not show that the other exists. This
     test gives the coverage that the documentation states.
     """
@@ -217,7 +217,7 @@ def test_two_modes_of_the_same_weight_are_the_worst_case(count: int, least: floa
 
 @pytest.mark.parametrize("spread", [0.02, 1.5])
 @pytest.mark.parametrize("count", [3, 10])
-def test_the_interval_is_no_wider_than_it_needs_to_be(count: int, spread: float) -> None:
+def test_interval_is_not_wider_than_necessary(count: int, spread: float) -> None:
     draws = np.random.default_rng([count, 1]).lognormal(0, spread, (EXPERIMENTS, count))
     intervals = [estimate(values) for values in draws.tolist()]
     covers = np.mean([found.low <= 1 <= found.high for found in intervals if found.low and found.high])

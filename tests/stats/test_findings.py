@@ -55,7 +55,7 @@ EQUAL = reads(lmdb=[1000, 1010, 990], sqlite=[1005, 1000, 1000])
         ({"of": "S", "relation": "slower", "than": ["L"], "phases": ["read"], "at_most": 1.5}, "contradicted"),
     ],
 )
-def test_a_ratio_with_its_interval_confirms_or_contradicts(given: dict[str, Any], kind: str) -> None:
+def test_claim_is_judged_by_the_whole_interval(given: dict[str, Any], kind: str) -> None:
     found = asked(TWICE, given)
     assert found.kind == kind
     (only,) = found.checks
@@ -65,7 +65,7 @@ def test_a_ratio_with_its_interval_confirms_or_contradicts(given: dict[str, Any]
 
 @pytest.mark.claim("A published finding is confirmed or contradicted by whole intervals only")
 @pytest.mark.parametrize("relation", ["faster", "slower"])
-def test_nobody_can_tell_where_the_interval_holds_one(relation: str) -> None:
+def test_interval_that_includes_one_is_unclear(relation: str) -> None:
     assert asked(EQUAL, claim(relation)).kind == "can't tell"
 
 
@@ -79,7 +79,7 @@ def test_wide_bounds_hide_no_reversed_direction(ratio: float, kind: str) -> None
     assert asked(TWICE, claim("about", ratio=ratio, between=[0.33, 1.9])).kind == "contradicted"
 
 
-def test_a_smaller_run_does_not_check_a_statement() -> None:
+def test_finding_is_not_checked_by_a_smaller_run() -> None:
     def of_size(rows: int) -> FindingResult:
         cells = (a_cell(engine, rows=rows) for engine in ("lmdb", "sqlite"))
         rates = ({"read": [rate, rate * 1.01, rate * 1.02]} for rate in (2_000, 1_000))
@@ -91,7 +91,7 @@ def test_a_smaller_run_does_not_check_a_statement() -> None:
     assert of_size(999).shortfalls == (Shortfall("rows", 1_000, 999),)
 
 
-def test_two_blocks_tell_nothing() -> None:
+def test_two_blocks_leave_a_claim_unclear() -> None:
     found = asked(reads(lmdb=[2000, 2020], sqlite=[1000, 1005]), claim("faster"))
     assert found.kind == "can't tell"
     assert found.checks[0].ratio is None and "2 blocks" in str(found.checks[0].why)
@@ -100,7 +100,7 @@ def test_two_blocks_tell_nothing() -> None:
 # -- one engine against all others --------------------------------------------------------------------------
 
 
-def test_the_fastest_is_faster_than_each_other() -> None:
+def test_fastest_claim_is_checked_against_each_other_engine() -> None:
     run = reads(lmdb=[2000, 2020, 2040], sqlite=[1000, 1005, 1010], duckdb=[500, 505, 510])
     found = asked(run, LEAD)
     assert found.kind == "confirmed"
@@ -108,7 +108,7 @@ def test_the_fastest_is_faster_than_each_other() -> None:
     assert found.left_out == ("oracle",), "what nobody has here is named, and in no ratio"
 
 
-def test_one_contradiction_contradicts_and_one_open_ratio_leaves_open() -> None:
+def test_one_contradiction_outweighs_an_unclear_ratio() -> None:
     faster, equal, slower = [4000, 4040, 4080], [2010, 2000, 2060], [1000, 1005, 1010]
     leading = [2000, 2020, 2040]
     assert asked(reads(lmdb=leading, sqlite=faster, duckdb=slower), LEAD).kind == "contradicted"
@@ -117,7 +117,7 @@ def test_one_contradiction_contradicts_and_one_open_ratio_leaves_open() -> None:
     assert asked(reads(lmdb=leading, sqlite=slower, duckdb=slower), LEAD).kind == "confirmed"
 
 
-def test_every_combination_of_parameters_and_every_phase_is_asked() -> None:
+def test_claim_is_checked_for_all_parameters_and_phases() -> None:
     def row(engine: str, clients: int, rate: int) -> Any:
         rates = [rate, rate * 1.01, rate * 1.02]
         return a_cell(engine, clients=clients), {"fill": rates, "read": rates}
@@ -133,7 +133,7 @@ def test_every_combination_of_parameters_and_every_phase_is_asked() -> None:
     assert asked(run, {**both, "params": {"clients": 4}}).kind == "can't tell"
 
 
-def test_one_engine_is_compared_with_itself_where_a_parameter_differs() -> None:
+def test_engine_is_compared_with_itself_across_parameters() -> None:
     rows = [(a_cell("lmdb", size=size), {"read": [rate, rate * 1.01, rate]}) for size, rate in ((1, 900), (8, 300))]
     than = {"of": "L", "phases": ["read"], "of_params": {"size": 8}, "than_params": {"size": 1}}
     found = asked(of_rates(*rows, phases=["read"]), {**than, "relation": "slower", "by": 2})
@@ -141,7 +141,7 @@ def test_one_engine_is_compared_with_itself_where_a_parameter_differs() -> None:
     assert found.checks[0].ratio == pytest.approx(1 / 3, rel=0.02)
 
 
-def test_two_phases_of_a_row_are_compared_where_the_claim_names_the_other() -> None:
+def test_claim_with_than_phase_compares_two_phases() -> None:
     run = of_rates((a_cell("lmdb"), {"fill": [300, 303, 306], "read": [900, 905, 910]}))
     than = {"of": "L", "relation": "faster", "phases": ["read"], "than_phase": "fill"}
     assert asked(run, {**than, "by": 2}).kind == "confirmed"
@@ -149,7 +149,7 @@ def test_two_phases_of_a_row_are_compared_where_the_claim_names_the_other() -> N
     assert asked(run, {**than, "than_phase": "scan"}).kind == "can't tell"
 
 
-def test_two_facts_of_a_row_are_compared_where_the_claim_names_the_other() -> None:
+def test_claim_with_than_fact_compares_two_facts() -> None:
     run = reads(lmdb=[1000, 1010, 1020])
     told = {0: {"new": 10.0, "old": 40.0}, 1: {"new": 11.0, "old": 41.0}, 2: {"new": 10.5, "old": 40.0}}
     blocks = iter(told.values())
@@ -167,7 +167,7 @@ def by_tools(**tools: str | None) -> Run:
 
 
 @pytest.mark.claim("Two outside tools are in a ratio only by a finding that says why")
-def test_a_claim_may_say_why_two_tools_are_compared_and_never_a_tool_with_dyno() -> None:
+def test_across_tools_allows_two_tools_but_not_dyno() -> None:
     than = {"of": "L", "relation": "faster", "phases": ["read"], "than_phase": "fill"}
     why = {"across_tools": "both count bytes"}
     two = by_tools(fill="dd 9.1", read="fio 3.33")
@@ -202,7 +202,7 @@ def of_two_tiers(writes: bool) -> Run:
 
 
 @pytest.mark.claim("A finding that compares two tiers says why, beside its verdict")
-def test_a_claim_may_say_why_two_tiers_make_no_difference_to_what_reads() -> None:
+def test_across_tiers_allows_reads_of_two_tiers() -> None:
     found = asked(of_two_tiers(writes=False), claim("faster", **MEMORY))
     assert found.kind == "confirmed"
     (only,) = found.checks
@@ -211,7 +211,7 @@ def test_a_claim_may_say_why_two_tiers_make_no_difference_to_what_reads() -> Non
 
 
 @pytest.mark.claim("A finding does not put rows of two tiers in a ratio")
-def test_of_what_writes_the_tier_is_in_the_time_whatever_a_claim_says() -> None:
+def test_across_tiers_does_not_allow_writing_phases() -> None:
     found = asked(of_two_tiers(writes=True), claim("faster", **MEMORY))
     assert found.kind == "can't tell"
     (only,) = found.checks
@@ -219,7 +219,7 @@ def test_of_what_writes_the_tier_is_in_the_time_whatever_a_claim_says() -> None:
     assert only.why == "tier volatile is not compared with tier power"
 
 
-def test_a_row_of_the_same_tier_is_taken_before_one_of_another() -> None:
+def test_same_tier_row_is_preferred_for_a_claim() -> None:
     rates = {Tier.PROCESS: [1000, 1005, 1010], Tier.POWER: [4000, 4040, 4080]}
     others = [(a_cell("sqlite", tier), {"read": values}) for tier, values in rates.items()]
     run = of_rates((a_cell("lmdb", Tier.POWER), {"read": [2000, 2020, 2040]}), *others, phases=["read"])
@@ -228,7 +228,7 @@ def test_a_row_of_the_same_tier_is_taken_before_one_of_another() -> None:
     assert [check.tiers for check in found.checks] == [("power", "power")]
 
 
-def test_a_null_engine_is_no_other() -> None:
+def test_null_engine_is_left_out_of_a_claim() -> None:
     rows = [
         (a_cell("lmdb"), {"read": [2000, 2020, 2040]}),
         (a_cell("sqlite", floor=True), {"read": [9000, 9000, 9100]}),
@@ -237,7 +237,7 @@ def test_a_null_engine_is_no_other() -> None:
     assert (found.kind, found.checks, found.left_out) == ("can't tell", (), ("sqlite",))
 
 
-def test_a_void_row_tells_nothing_and_says_why() -> None:
+def test_void_row_leaves_a_claim_unclear_with_reason() -> None:
     def void(engine: str, sample: Any) -> Any:
         return replace(sample, void="a wrong answer") if engine == "sqlite" else sample
 
@@ -246,7 +246,7 @@ def test_a_void_row_tells_nothing_and_says_why() -> None:
     assert "a wrong answer" in str(found.checks[0].why)
 
 
-def test_a_cold_row_that_was_not_proven_to_be_cold_tells_nothing() -> None:
+def test_lukewarm_row_leaves_a_claim_unclear() -> None:
     def warm(engine: str, sample: Any) -> Any:
         residency = {"file_bytes": 100, "resident_bytes": 100}
         return replace(sample, temperature="lukewarm", residency=residency) if engine == "sqlite" else sample
@@ -264,13 +264,13 @@ def test_a_cold_row_that_was_not_proven_to_be_cold_tells_nothing() -> None:
         (claim("faster", params={"clients": 7}), "no such row was measured"),
     ],
 )
-def test_what_was_not_measured_tells_nothing(given: dict[str, Any], why: str) -> None:
+def test_unmeasured_row_leaves_a_claim_unclear(given: dict[str, Any], why: str) -> None:
     found = asked(TWICE, given)
     assert found.kind == "can't tell"
     assert [check.why for check in found.checks] == [why]
 
 
-def test_nothing_is_confirmed_where_all_others_are_missing() -> None:
+def test_fastest_claim_without_other_engines_is_unclear() -> None:
     found = asked(reads(lmdb=[2000, 2020, 2040]), LEAD)
     assert (found.kind, found.checks) == ("can't tell", ())
     assert found.left_out == ("sqlite", "duckdb", "oracle")
@@ -284,7 +284,7 @@ def test_a_finding_without_claims_is_not_checked() -> None:
 # -- facts, and failed trials -------------------------------------------------------------------------------
 
 
-def test_facts_are_compared_as_they_are() -> None:
+def test_claim_by_fact_compares_plain_numbers() -> None:
     def fact(engine: str, sample: Any) -> Any:
         return replace(sample, facts={"stored": 100 if engine == "lmdb" else 300, "library": "x"})
 
@@ -298,7 +298,7 @@ def test_facts_are_compared_as_they_are() -> None:
     assert asked(failed, claim("faster")).kind == "can't tell"
 
 
-def test_what_is_on_disk_is_a_fact_of_every_suite() -> None:
+def test_bytes_on_disk_can_be_claimed_as_fact() -> None:
     def sized(engine: str, sample: Any) -> Any:
         return replace(sample, bytes_on_disk={"lmdb": 354, "sqlite": 342}.get(engine))
 
@@ -323,7 +323,7 @@ def test_what_is_on_disk_is_a_fact_of_every_suite() -> None:
         (0, 0, "can't tell"),
     ],
 )
-def test_a_share_of_trials_that_crash_takes_enough_trials(crashed: int, attempts: int, kind: str) -> None:
+def test_failure_share_claim_needs_enough_trials(crashed: int, attempts: int, kind: str) -> None:
     outcomes = ["crash"] * crashed + ["ok"] * (attempts - crashed)
     trials = tuple(
         an_attempt(block, *([a_sample()] if outcome == "ok" else []), outcome=outcome)
@@ -354,7 +354,7 @@ def test_a_share_of_trials_that_crash_takes_enough_trials(crashed: int, attempts
         ({"of": "L", "relation": "fails"}, "at_least: expected a share"),
     ],
 )
-def test_a_claim_that_can_not_be_checked_is_an_error(given: dict[str, Any], said: str) -> None:
+def test_invalid_claim_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         finding(given)
 
@@ -369,6 +369,6 @@ def test_a_claim_that_can_not_be_checked_is_an_error(given: dict[str, Any], said
         ({"says": "x", "unchecked": "z", "needs": {"rows": "all"}}, "needs: rows: expected a whole number"),
     ],
 )
-def test_a_finding_says_one_thing(data: dict[str, Any], said: str) -> None:
+def test_malformed_finding_is_refused(data: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         findings([data], KNOWN, "made-up")

@@ -57,21 +57,21 @@ def even(rate: float, count: int = 5, by: float = 0.005) -> list[float]:
         (100_000, 0.1, "unclear"),
     ],
 )
-def test_a_row_is_slower_or_fine_only_where_that_is_sure(after: float, by: float, state: str) -> None:
+def test_row_state_is_unclear_unless_certain(after: float, by: float, state: str) -> None:
     assert states([even(100_000, by=by)], [even(after, by=by)]) == [state]
 
 
 @pytest.mark.parametrize(("margin", "state"), [(0.02, "slower"), (0.2, "fine")])
-def test_the_margin_decides(margin: float, state: str) -> None:
+def test_margin_decides_between_slower_and_fine(margin: float, state: str) -> None:
     assert states([even(100_000)], [even(90_000)], margin) == [state]
 
 
-def test_under_three_trials_a_row_is_unclear() -> None:
+def test_row_with_under_three_trials_is_unclear() -> None:
     assert states([even(100_000, 2)], [even(10_000, 5)]) == ["unclear"]
     assert states([even(100_000, 2), even(100_000)], [even(10_000), even(10_000)]) == ["unclear", "slower"]
 
 
-def test_a_run_against_itself_without_noise_is_fine() -> None:
+def test_equal_runs_without_noise_are_fine() -> None:
     assert states([[100_000] * 3], [[100_000] * 3]) == ["fine"]
     assert states([[100_000] * 3], [[90_000] * 3]) == ["slower"]
 
@@ -89,7 +89,7 @@ def test_a_latency_may_be_longer_by_the_margin() -> None:
     assert [state(ns, 0.5) for ns in (14_800_000, 15_200_000)] == ["fine", "slower"]
 
 
-def test_the_words_and_the_interval_say_what_the_gate_decided() -> None:
+def test_wording_and_interval_agree_with_the_gates_state() -> None:
     """With few trials, wide intervals and several rows, a verdict at another confidence level would contradict the
     state.
     """
@@ -116,7 +116,7 @@ def test_the_words_and_the_interval_say_what_the_gate_decided() -> None:
     assert states_ == {"slower", "fine", "unclear"}
 
 
-def test_a_failure_at_three_trials_is_told_as_slower() -> None:
+def test_gate_failure_at_three_trials_has_slower_verdict() -> None:
     before, after = [[1e6, 1.4e6, 0.7e6]], [[2e5, 3.2e5, 1.1e5]]
     (change,) = between(of(before), of(after)).changes
     (judged,) = gate(between(of(before), of(after)), MARGIN)
@@ -143,7 +143,7 @@ def holm(before: Trials, after: Trials) -> list[bool]:
 
 @pytest.mark.claim("The gate fails for nothing at most once in a hundred times, whatever the number of rows")
 @pytest.mark.parametrize("seed", range(40))
-def test_what_fails_is_what_holm_rejects(seed: int) -> None:
+def test_failing_rows_are_those_that_holms_method_rejects(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows, trials = int(random.integers(1, 9)), int(random.integers(3, 9))
     shape = rows, trials
@@ -155,7 +155,7 @@ def test_what_fails_is_what_holm_rejects(seed: int) -> None:
     assert found == holm(before.tolist(), after.tolist())
 
 
-def test_a_row_that_would_fail_alone_does_not_among_many() -> None:
+def test_row_failing_alone_is_unclear_among_many() -> None:
     alone, other = (even(100_000), even(93_800)), (even(100_000), even(100_000))
     assert states([alone[0]], [alone[1]]) == ["slower"]
     many = [alone, *[other] * 30]
@@ -186,28 +186,28 @@ STEADY = Noise("steady", _steady)
 
 @pytest.mark.claim("The gate fails for nothing at most once in a hundred times, whatever the number of rows")
 @pytest.mark.parametrize("noise", [STEADY, CONTAMINATED, SLOWED], ids=lambda noise: noise.name)
-def test_at_most_1_check_in_100_of_equals_fails(noise: Noise) -> None:
+def test_false_gate_failures_stay_within_one_percent(noise: Noise) -> None:
     failed = sum("slower" in checked(number, [1.0] * ROWS, noise) for number in range(CHECKS))
     assert failed <= 0.01 * CHECKS
 
 
 @pytest.mark.claim("The gate fails for nothing at most once in a hundred times, whatever the number of rows")
 @pytest.mark.parametrize("rows", [1, 6])
-def test_at_the_margin_itself_1_check_in_100_fails_whatever_the_number_of_rows(rows: int) -> None:
+def test_failures_at_the_margin_stay_within_one_percent(rows: int) -> None:
     """The worst case that the gate allows: every row is slower by exactly the margin."""
     failed = sum("slower" in checked(number, [1 - MARGIN] * rows, STEADY) for number in range(CHECKS))
     assert failed <= CHECKS * 0.01 + 3 * sqrt(CHECKS * 0.01 * 0.99)
 
 
 @pytest.mark.claim("The gate finds nine in ten of planted slowdowns of 10 %")
-def test_at_least_9_in_10_of_planted_regressions_of_10_percent_are_found() -> None:
+def test_ninety_percent_of_10_percent_regressions_are_found() -> None:
     """One row of three needs 10 % more time for the same work."""
     found = [checked(number, [1.0, 1 / 1.1, 1.0], STEADY) for number in range(CHECKS)]
     assert sum(states_[1] == "slower" for states_ in found) >= 0.9 * CHECKS
     assert sum("slower" in (states_[0], states_[2]) for states_ in found) <= 0.01 * CHECKS
 
 
-def test_a_regression_of_half_the_margin_is_not_one() -> None:
+def test_slowdown_of_half_the_margin_passes() -> None:
     failed = sum("slower" in checked(number, [1 - MARGIN / 2] * ROWS, STEADY) for number in range(CHECKS))
     assert failed <= 0.01 * CHECKS
 
@@ -217,9 +217,7 @@ def test_a_gate_without_rows_judges_nothing() -> None:
 
 
 @pytest.mark.parametrize(("before", "after", "passed"), [("power", "volatile", False), ("volatile", "power", True)])
-def test_a_row_whose_tier_fell_is_lost_however_fast_it_became(
-    before: str, after: str, passed: bool, tmp_path: Path
-) -> None:
+def test_row_whose_tier_fell_is_lost(before: str, after: str, passed: bool, tmp_path: Path) -> None:
     cells = [replace(a_cell("postgresql", Tier(tier)), follows=True) for tier in (before, after)]
     slow, fast = (
         of_rates((cell, {"read": even(rate)}), phases=["read"]) for cell, rate in zip(cells, (1e3, 2e3), strict=True)

@@ -57,7 +57,7 @@ def grown(power: float, values: tuple[int, ...] = VALUES, off: float = 0.0) -> R
 # -- the fit ----------------------------------------------------------------------------------------------
 
 
-def test_a_power_is_found_exactly() -> None:
+def test_fit_of_exact_powers_recovers_the_exponent() -> None:
     for power in (0.0, 0.5, 1.0, 1.3):
         found = fit([(value, 3e9 * value**power) for value in VALUES])
         assert found is not None and found.exponents[0] == pytest.approx(power, abs=1e-12)
@@ -67,7 +67,7 @@ def test_a_power_is_found_exactly() -> None:
         assert predicted.high / predicted.low > 1 + 2 * LEAST_ERROR
 
 
-def test_slope_and_interval_are_those_of_other_arithmetic() -> None:
+def test_fit_and_intervals_match_scipy() -> None:
     rng = np.random.default_rng(3)
     times = [5e9 * value**0.9 * math.exp(rng.normal(0, 0.1)) for value in VALUES]
     found = fit(list(zip(VALUES, times, strict=True)))
@@ -87,7 +87,7 @@ def test_slope_and_interval_are_those_of_other_arithmetic() -> None:
 
 
 @pytest.mark.claim("Extrapolations are marked as such, and their intervals hold")
-def test_the_interval_holds_a_further_measurement_as_often_as_it_says() -> None:
+def test_prediction_interval_covers_at_its_confidence() -> None:
     rng, inside, tries = np.random.default_rng(1), 0, 4_000
     for _ in range(tries):
         noise = np.exp(rng.normal(0, 0.2, len(VALUES) + 1))
@@ -99,14 +99,14 @@ def test_the_interval_holds_a_further_measurement_as_often_as_it_says() -> None:
     assert inside / tries == pytest.approx(CONFIDENCE, abs=4 * math.sqrt(0.95 * 0.05 / tries))
 
 
-def test_it_widens_with_the_distance() -> None:
+def test_prediction_interval_widens_with_distance() -> None:
     found = fit([(value, value * (1.1 if value in (2, 8) else 1)) for value in VALUES])
     assert found is not None
     wide = [math.log(found.at(value).high / found.at(value).low) for value in (4, 16, 32, 336, 1_440)]
     assert wide == sorted(wide) and wide[0] > 0
 
 
-def test_of_too_few_values_nothing_is_fitted() -> None:
+def test_fit_of_under_four_distinct_values_is_none() -> None:
     assert FEWEST_VALUES == 4
     assert fit([(1, 1), (2, 2), (4, 4)]) is None and fit([(1, 1), (2, 2), (4, 4), (4, 5)]) is None
 
@@ -147,14 +147,14 @@ def test_forecasts_hold_for_known_laws(law: str, deviation: float) -> None:
 # -- growth in a run --------------------------------------------------------------------------------------
 
 
-def test_each_engine_and_phase_has_a_curve_of_its_medians() -> None:
+def test_curve_of_each_engine_and_phase_uses_medians() -> None:
     (found,) = growths(grown(1.0), PARAMETER)
     assert found.points == tuple((value, value * SECOND) for value in VALUES) and found.phase == "read"
     assert found.fit is not None and found.fit.exponents[0] == pytest.approx(1) and found.items_at(1_440) == 1_440_000
     assert growths(grown(1.0), "other") == []
 
 
-def test_what_the_budget_ended_is_left_out() -> None:
+def test_fit_leaves_out_value_ended_by_budget() -> None:
     run = reads(
         *((sized(value), [a_sample(elapsed_ns=value * SECOND)] * 3) for value in VALUES[:-1]),
         (sized(16), [a_sample(elapsed_ns=SECOND), a_sample(elapsed_ns=SECOND, ended_by="budget")]),
@@ -164,7 +164,7 @@ def test_what_the_budget_ended_is_left_out() -> None:
     assert "at 16, left out of the fit: one: its budget ended it" in shown([found], {})
 
 
-def test_a_value_that_is_held_out_is_not_fitted_and_is_judged() -> None:
+def test_held_out_value_is_judged_but_not_fitted() -> None:
     steady = grown(1.0, (*VALUES, 32), off=0.05)
     (found,) = growths(steady, PARAMETER, [32])
     assert found.fit == growths(grown(1.0, off=0.05), PARAMETER)[0].fit
@@ -177,7 +177,7 @@ def test_a_value_that_is_held_out_is_not_fitted_and_is_judged() -> None:
     assert not growths(jumps, PARAMETER, [32])[0].held_out[0].inside
 
 
-def test_a_curve_over_two_parameters_has_the_power_of_each_for_time_and_disk() -> None:
+def test_curve_over_two_parameters_has_two_exponents() -> None:
     given = []
     for value in (1, 4, 16):
         for other in (1, 10):
@@ -216,7 +216,7 @@ def stored(sizes: Mapping[int, float], items: Callable[[int], int] = lambda valu
     return growth
 
 
-def test_a_size_is_a_fixed_part_and_a_share_of_each_item() -> None:
+def test_disk_fit_has_fixed_and_per_item_part() -> None:
     growth = stored(SIZES)
     assert growth.line is not None
     predicted = growth.predict(16_000)
@@ -227,7 +227,7 @@ def test_a_size_is_a_fixed_part_and_a_share_of_each_item() -> None:
     assert (told["fixed_bytes"], told["bytes_per_item"]) == pytest.approx((5e6, 12.5), rel=1e-5)
 
 
-def test_items_that_do_not_grow_in_proportion_leave_a_power() -> None:
+def test_disk_without_proportional_items_is_fitted_by_power() -> None:
     growth = stored(SIZES, items=lambda value: 7)
     assert growth.line is None and growth.fit is not None
     # The sums of two terms that fit exactly are among its curves.
@@ -236,7 +236,7 @@ def test_items_that_do_not_grow_in_proportion_leave_a_power() -> None:
     assert stored(dict(zip(SIZES, reversed(SIZES.values()), strict=True))).line is None
 
 
-def test_the_interval_of_a_size_holds_a_further_one_as_often_as_it_says() -> None:
+def test_disk_size_interval_covers_at_its_confidence() -> None:
     draws, inside = np.random.default_rng(37), 0
     for _ in range(1_000):
         line = fit_line(
@@ -249,7 +249,7 @@ def test_the_interval_of_a_size_holds_a_further_one_as_often_as_it_says() -> Non
     assert 0.93 <= inside / 1_000 <= 0.97
 
 
-def test_floors_and_rows_without_a_number_have_no_curve() -> None:
+def test_null_engines_and_void_rows_have_no_curve() -> None:
     floors = ((sized(value, floor=True), [a_sample()] * 3) for value in VALUES)
     voids = ((sized(value, "two"), [a_sample(void="wrong")] * 3) for value in VALUES)
     assert growths(reads(*floors, *voids), PARAMETER) == []
@@ -266,7 +266,7 @@ def shown(of: Sequence[Growth], to: Mapping[Any, str], also: Sequence[str] = ())
 
 
 @pytest.mark.claim("Extrapolations are marked as such, and their intervals hold")
-def test_what_is_extrapolated_is_said_to_be_so() -> None:
+def test_report_marks_extrapolated_values() -> None:
     text = shown(growths(grown(1.0, (*VALUES, 32), off=0.05), PARAMETER, [32]), {64: "a day"})
     assert "a day, extrapolated" in text and "not forecast:" not in text and "Extrapolated, not measured" in text
     assert "1 – 16" in text and "32 held out" in text and "inside" in text
@@ -274,7 +274,7 @@ def test_what_is_extrapolated_is_said_to_be_so() -> None:
     assert "at 20, not forecast: one: 3 of the values have a figure, and a fit takes 4" in few
 
 
-def test_forecast_beyond_ten_times_is_refused() -> None:
+def test_forecast_beyond_ten_times_the_largest_is_refused() -> None:
     text = shown(growths(grown(1.0), PARAMETER), {160: "160", 161: "161"})
     assert "at 161, not forecast: one: 161 is 10.1 times the largest measured value" in text and "160 s" in text
 
@@ -284,12 +284,12 @@ def test_forecast_with_a_wide_interval_is_refused() -> None:
     assert "its interval spans a factor of" in str(growth.refusal(32))
 
 
-def test_disk_that_hardly_grew_is_refused() -> None:
+def test_forecast_of_nearly_constant_disk_is_refused() -> None:
     growth = stored({value: 1e9 + value for value in SIZES})
     assert "may be allocated in advance" in str(growth.refusal(3_200))
 
 
-def test_whole_trial_shorter_than_its_parts_is_refused() -> None:
+def test_trial_forecast_shorter_than_its_phases_is_refused() -> None:
     given = [(sized(value), [a_sample("insert", elapsed_ns=value * SECOND // 10)] * 3) for value in VALUES]
     run = reads(*given)
     attempts = tuple(replace(attempt, duration_ns=4 * SECOND) for attempt in run.attempts)
@@ -303,13 +303,13 @@ def test_whole_trial_shorter_than_its_parts_is_refused() -> None:
     assert "longer than the whole, insert most of all" in str(trial.refusal(160))
 
 
-def test_spans_are_read_easily() -> None:
+def test_long_durations_have_readable_units() -> None:
     assert [units.long_duration(ns) for ns in (5e6, 100e9, 200e9, 4 * 3_600e9, 80 * 3_600e9)] == [
         *("5.00 ms", "100 s", "3.33 min", "4 h", "3.33 d"),
     ]
 
 
-def test_the_data_have_all_of_it() -> None:
+def test_json_data_contain_measured_held_out_and_extrapolated_values() -> None:
     found = growths(grown(1.0, (*VALUES, 32), off=0.05), PARAMETER, [32])
     told = json.loads(json.dumps(report.growth_data(found, PARAMETER, {64: "64", 336: "336"})))
     (one,) = told["growths"]

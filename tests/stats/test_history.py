@@ -33,7 +33,7 @@ def series(values: Sequence[float], seed: int = 1) -> list[Run]:
 
 @pytest.mark.claim("A change in a series of runs is found at its run, with one false alarm in 20 series")
 @pytest.mark.parametrize("seed", range(5))
-def test_a_step_is_found_at_its_run_with_its_size(seed: int) -> None:
+def test_step_is_found_at_its_run_with_size(seed: int) -> None:
     (step,) = steps(list(reversed(series([1.0] * 6 + [0.8] * 4, seed))))
     assert (str(step.at.path), str(step.before.path), step.runs) == ("r6.json", "r5.json", (6, 4))
     low, high = step.verdict.low, step.verdict.high
@@ -74,7 +74,7 @@ def test_a_row_missing_in_some_runs_is_named() -> None:
     assert second.startswith("read, sqlite (process), clients=1 rate=max: a number in 1 of 8 runs; r0.json, ")
 
 
-def test_a_row_is_followed_by_its_label() -> None:
+def test_row_is_tracked_by_its_label() -> None:
     runs = []
     for at, run in enumerate(series([1.0] * 6 + [0.5] * 6)):
         cells = [replace(cell, name="mine", options={"cache_mib": 8 if at < 6 else 16}) for cell in run.cells]
@@ -83,7 +83,7 @@ def test_a_row_is_followed_by_its_label() -> None:
     assert str(step.at.path) == "r6.json" and gaps(runs) == []
 
 
-def test_two_steps_are_two() -> None:
+def test_two_steps_are_found_separately() -> None:
     found = steps(series([1.0] * 8 + [1.3] * 8 + [1.0] * 8))
     assert [(str(step.at.path), step.runs, step.verdict.kind) for step in found] == [
         ("r8.json", (8, 8), "faster"),
@@ -91,12 +91,12 @@ def test_two_steps_are_two() -> None:
     ]
 
 
-def test_one_run_that_went_wrong_is_no_step() -> None:
+def test_single_outlier_run_is_no_step() -> None:
     assert steps(series([1.0] * 5 + [0.4] + [1.0] * 5)) == []
 
 
 @pytest.mark.claim("A change in a series of runs is found at its run, with one false alarm in 20 series")
-def test_what_does_not_change_is_called_changed_no_more_often_than_is_said() -> None:
+def test_false_alarms_stay_within_the_stated_chance() -> None:
     """Holds for log-normal noise with one run in ten far off, too."""
     random = np.random.default_rng(7)
     trials, named = 200, 0
@@ -107,11 +107,11 @@ def test_what_does_not_change_is_called_changed_no_more_often_than_is_said() -> 
     assert named / trials < CHANCE + 3 * (CHANCE * (1 - CHANCE) / trials) ** 0.5
 
 
-def test_the_same_value_again_and_again_does_not_change() -> None:
+def test_constant_series_has_no_change() -> None:
     assert changes([2.0] * 12) == []
 
 
-def test_fewer_runs_are_refused() -> None:
+def test_fewer_than_eight_runs_are_refused() -> None:
     with pytest.raises(UsageError, match="at least 8 runs, got 7"):
         steps(series([1.0] * 7))
 
@@ -123,7 +123,7 @@ def test_runs_of_two_suites_are_refused() -> None:
         steps([other, *runs[1:]])
 
 
-def test_a_change_names_the_commits_on_both_sides_of_it() -> None:
+def test_change_names_commits_before_and_after() -> None:
     runs = [
         replace(run, header={**run.header, "commit": {"hash": f"{at:040x}"[::-1], "changed": at == 5}})
         for at, run in enumerate(series([1.0] * 5 + [0.5] * 5))
@@ -133,14 +133,14 @@ def test_a_change_names_the_commits_on_both_sides_of_it() -> None:
     assert change.remark == "changed here; the last before: r4.json (2026-01-05 10:00, commit 4000000000)"
 
 
-def test_without_a_commit_none_is_named() -> None:
+def test_change_without_commit_names_none() -> None:
     runs = series([1.0] * 5 + [0.5] * 5)
     runs[5] = replace(runs[5], header={**runs[5].header, "commit": None})
     (change,) = comparison.history(steps(runs))
     assert (change.title, change.remark) == ("r5.json  2026-01-06 10:00", "changed here")
 
 
-def test_it_is_told_with_what_else_differed_then() -> None:
+def test_change_lists_other_differences_at_its_run() -> None:
     runs = series([1.0] * 5 + [0.5] * 5)
     newer = [replace(run, header={**run.header, "dyno": "9.9"}) for run in runs[5:]]
     found = steps([*runs[:5], *newer])

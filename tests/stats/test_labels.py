@@ -30,7 +30,7 @@ def labels(tmp_path: Path, *rows: tuple[Cell, str]) -> list[str]:
     return [cell.label for cell in found.cells]
 
 
-def test_a_row_is_called_by_the_product_that_answered() -> None:
+def test_label_names_the_product_that_answered() -> None:
     cells = (a_cell("mysql"), a_cell("mariadb"), replace(a_cell("redis"), options={"client": "hiredis"}))
     answered = ("MariaDB 10.11.19 (PyMySQL 1.1)", "not-mysql"), ("MariaDB 10.11.19 (PyMySQL 1.1)", "first-page")
     caveats = (*answered, ("Valkey 9.1.0 (redis-py 7)", "not-redis"))
@@ -50,7 +50,7 @@ def with_(**options: str) -> Cell:
     return Cell("records", "postgresql", options, Tier.PROCESS, {})
 
 
-def test_several_versions_are_told_apart_by_their_numbers(tmp_path: Path) -> None:
+def test_labels_of_several_versions_contain_version_numbers(tmp_path: Path) -> None:
     new, old = "PostgreSQL 16.4 (psycopg 3.2.1, libpq 17.5)", "PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)"
     rows = (with_(), old), (with_(program="/opt/pg16/bin/postgres"), new)
     assert labels(tmp_path, *rows, (with_(set="jit=on"), old)) == [
@@ -60,7 +60,7 @@ def test_several_versions_are_told_apart_by_their_numbers(tmp_path: Path) -> Non
     ]
 
 
-def test_two_programs_of_one_version_keep_their_paths(tmp_path: Path) -> None:
+def test_labels_of_equal_versions_keep_program_paths(tmp_path: Path) -> None:
     same = "PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)"
     rows = (with_(program="/a/postgres"), same), (with_(program="/b/postgres"), same)
     new = with_(program="/c/postgres"), "PostgreSQL 16.4 (psycopg 3.2.1, libpq 17.5)"
@@ -71,12 +71,12 @@ def test_two_programs_of_one_version_keep_their_paths(tmp_path: Path) -> None:
     ]
 
 
-def test_one_version_needs_no_number(tmp_path: Path) -> None:
+def test_labels_of_one_version_omit_version_number(tmp_path: Path) -> None:
     rows = (with_(), "PostgreSQL 15.18 (psycopg 3)"), (with_(set="jit=on"), "PostgreSQL 15.18 (psycopg 3)")
     assert labels(tmp_path, *rows) == ["postgresql", "postgresql:set.jit=on"]
 
 
-def test_a_version_that_is_not_known_is_no_label(tmp_path: Path) -> None:
+def test_unknown_version_is_not_in_label(tmp_path: Path) -> None:
     assert labels(tmp_path, (a_cell("lmdb"), "of unknown version (lmdb 1.0)"), (a_cell("sqlite"), "3.40.1")) == [
         "lmdb",
         "sqlite",
@@ -92,7 +92,7 @@ def test_a_baseline_may_be_named_by_its_label(tmp_path: Path) -> None:
         check_baseline(run, "postgresql 17")
 
 
-def test_a_page_and_a_picture_call_rows_as_tables_do(tmp_path: Path) -> None:
+def test_page_and_chart_use_the_tables_row_labels(tmp_path: Path) -> None:
     path = "/opt/pg16/bin/postgres"
     labels(tmp_path, (with_(), "PostgreSQL 15.18"), (with_(program=path), "PostgreSQL 16.4"))
     run = results.load(tmp_path / "r.json")
@@ -110,7 +110,7 @@ def at(url: str, engine: str = "postgresql", name: str | None = None) -> Cell:
     return replace(a_cell(engine), options={"url": url}, name=name)
 
 
-def test_a_row_on_a_server_is_called_by_its_place_or_its_label(tmp_path: Path) -> None:
+def test_server_row_label_is_its_address_or_name(tmp_path: Path) -> None:
     urls = (
         "postgresql://user:***@db.example:5432/shop?sslmode=verify-full",
         "postgresql://[::1]/shop",
@@ -130,7 +130,7 @@ def test_a_row_on_a_server_is_called_by_its_place_or_its_label(tmp_path: Path) -
     ]
 
 
-def test_the_command_of_a_page_keeps_commas_in_values_and_leaves_out_empty_values() -> None:
+def test_page_command_keeps_commas_and_omits_empty_values() -> None:
     words = shlex.split(" ".join(payload.command(a_run(plan={"suite": "http"}, send="a,b", header="", depth=8))))
     given = [words[at + 1] for at, word in enumerate(words) if word == "-p"]
     assert flag_values.params(given) == {"send": ["a,b"], "depth": ["8"]}

@@ -22,7 +22,7 @@ def result(machine: str, kind: str, ratio: float | None = None, year: str = "202
     return Result(machine, year, Verdict(kind, ratio, ratio, ratio, None, 3, None))
 
 
-def test_machines_are_counted_and_not_runs() -> None:
+def test_league_counts_machines_rather_than_runs() -> None:
     results = [
         *(result("a", "faster", ratio) for ratio in (1.2, 1.4, 1.3)),
         result("b", "faster", 1.6),
@@ -50,20 +50,20 @@ def test_machines_are_counted_and_not_runs() -> None:
         (("faster",) * 10, (1, 0, 0, 0)),
     ],
 )
-def test_a_machine_counts_by_most_of_its_runs(kinds: tuple[str, ...], standing: tuple[int, ...]) -> None:
+def test_machine_vote_is_the_majority_of_its_runs(kinds: tuple[str, ...], standing: tuple[int, ...]) -> None:
     ratios = {"faster": 1.5, "slower": 0.5, "alike": 1.0, "unclear": None}
     counted = count([result("a", kind, ratios[kind]) for kind in kinds])
     assert (len(counted.faster), len(counted.slower), counted.alike, counted.undecided) == standing
     assert (counted.machines, counted.runs) == (1, len(kinds))
 
 
-def test_the_ratio_of_a_machine_is_of_the_runs_that_agree() -> None:
+def test_machine_ratio_is_from_agreeing_runs_only() -> None:
     results = [result("a", "faster", 3.0), result("a", "faster", 2.0), result("a", "slower", 0.1)]
     assert count(results).faster == (2.5,)
 
 
 @pytest.mark.claim("A league has no ratio of two tiers or of two machines")
-def test_pairs_are_of_one_tier_and_of_equal_parameters() -> None:
+def test_pairs_have_equal_tier_and_parameters() -> None:
     run = of_rates(
         (a_cell("one", Tier.PROCESS), {"read": FAST}),
         (a_cell("two", Tier.PROCESS), {"read": SLOW}),
@@ -77,7 +77,7 @@ def test_pairs_are_of_one_tier_and_of_equal_parameters() -> None:
     assert found == {(Tier.PROCESS, "one", "two"): "faster", (Tier.POWER, "one", "three"): "slower"}
 
 
-def test_the_first_in_the_alphabet_is_compared_with_the_second() -> None:
+def test_pairs_are_ordered_alphabetically() -> None:
     run = of_rates((a_cell("b"), {"read": FAST}), (a_cell("a"), {"read": SLOW}), phases=["read"])
     (((_, one, other), verdict),) = verdicts(run).items()
     assert (one, other, verdict.kind) == ("a", "b", "slower")
@@ -118,14 +118,14 @@ def defined(file: str, sha256: str) -> Run:
 
 
 @pytest.mark.parametrize(("available", "quota", "named"), [(1, None, "1 cores"), (4, 1.5, "1.5 cores")])
-def test_machines_with_other_usable_cores_are_two(available: int, quota: float | None, named: str) -> None:
+def test_machine_name_states_usable_cores(available: int, quota: float | None, named: str) -> None:
     cpu = {"model": "Small", "logical_cores": 4, "available_cores": available, "quota_cores": quota}
     run = of_rates((a_cell("a"), {"read": FAST}), phases=["read"])
     run = replace(run, header={**run.header, "host": {"cpu": cpu, "memory": {"total_bytes": 1 << 30}}})
     assert machine_name(run).startswith(f"Small, {named}")
 
 
-def test_other_definitions_limits_and_awake_cores_are_other_work() -> None:
+def test_definition_and_awake_cores_distinguish_works() -> None:
     plain, moved, other = defined("t.csv", "0" * 64), defined("data/1.csv", "0" * 64), defined("t.csv", "1" * 64)
     assert verdicts(plain).keys() == verdicts(moved).keys()
     assert not verdicts(plain).keys() & verdicts(other).keys()

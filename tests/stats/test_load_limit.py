@@ -63,7 +63,7 @@ def test_starved_clients_are_a_doubt(counts: list[int]) -> None:
     assert spread(counts, ended_by="count") == set(), "each did all of its own"
 
 
-def test_chance_starves_no_client() -> None:
+def test_poisson_spread_of_clients_is_not_starvation() -> None:
     """Each client's operations take exponential times, so that their numbers are Poisson's. None are starved."""
     draws = np.random.default_rng(1)
     for clients in (2, 8, 64):
@@ -105,7 +105,7 @@ def names(run: Run) -> set[str]:
     return {cell.engine for pair in pairs(run) for cell in (pair.engine, pair.baseline)}
 
 
-def test_a_row_is_limited_by_clients_that_use_their_cpu_time() -> None:
+def test_clients_over_80_percent_cpu_limit_the_row() -> None:
     run = a_limited_run(redis=81, postgresql=79)
     limits = {row.cell.engine: row.limit for row in summarize(run)}
     assert limits["redis"] is not None and round(limits["redis"].percent) == 81
@@ -132,7 +132,9 @@ def test_a_row_is_limited_by_clients_that_use_their_cpu_time() -> None:
         (1.9, 0.1, None, False),
     ],
 )
-def test_the_rule(client: float, server: float | None, processes: int | None, limited: bool) -> None:
+def test_limit_follows_cpu_use_of_clients_and_server(
+    client: float, server: float | None, processes: int | None, limited: bool
+) -> None:
     run = of_rates((a_cell(), {"read": SLOW}), phases=["read"], host=HOST)
     run = changed(run, lambda _, sample: loaded(sample, client, server, processes))
     row = read_row(run)
@@ -141,7 +143,7 @@ def test_the_rule(client: float, server: float | None, processes: int | None, li
     assert ("not compared" in text) == limited
 
 
-def test_most_trials_decide() -> None:
+def test_limit_is_decided_by_most_trials() -> None:
     run = of_rates((a_cell(), {"read": SLOW}), phases=["read"], host=HOST)
     for limited in (1, 2):
         clients = dict(zip(SLOW, [0.95] * limited + [0.5] * (3 - limited), strict=True))
@@ -149,13 +151,13 @@ def test_most_trials_decide() -> None:
         assert (row.limit is not None) == (limited == 2)
 
 
-def test_unknown_cores_and_unknown_cpu_time_limit_nothing() -> None:
+def test_unknown_cores_or_cpu_time_set_no_limit() -> None:
     run = of_rates((a_cell(), {"read": SLOW}), phases=["read"])
     assert read_row(changed(run, lambda _, s: loaded(s, 1.2, 0.7, 16))).limit is None
     assert read_row(changed(run, lambda _, s: replace(loaded(s, 0, 0.7, 1), client=None))).limit is None
 
 
-def test_an_embedded_engine_is_compared_and_has_the_doubt() -> None:
+def test_embedded_engine_is_doubted_but_still_compared() -> None:
     run = of_rates((a_cell("lmdb", clients=16), {"read": SLOW}), phases=["read"], host=HOST)
     run = changed(run, lambda _, sample: replace(sample, client=used(2.0), clients=16))
     assert codes(run) == {"cores"} and "16 clients" in said(run, "cores")[1] and read_row(run).limit is None
@@ -164,7 +166,7 @@ def test_an_embedded_engine_is_compared_and_has_the_doubt() -> None:
 
 
 @CLAIM
-def test_only_needs_of_cpu_time_and_memory_are_compared() -> None:
+def test_limited_row_is_compared_only_by_resource_use() -> None:
     run = changed(a_limited_run(redis=96), lambda _, s: replace(s, client_peak_bytes=5, server_peak_bytes=7))
     for name in ("throughput", "p50", "p99"):
         assert all("redis" not in [row.cell.engine for row, _ in table.rows] for table in tables(run, metric(name)))
@@ -173,14 +175,14 @@ def test_only_needs_of_cpu_time_and_memory_are_compared() -> None:
         assert "redis" in [row.cell.engine for row, _ in by_need.rows] and not by_need.limited
 
 
-def test_it_is_neither_ranked_nor_the_best_and_has_no_bar() -> None:
+def test_limited_row_is_last_without_bar_or_rank() -> None:
     (group,) = groups(a_limited_run(redis=96))
     (row,) = (each for each in group.rows if each.name == "redis")
     assert group.rows[-1] is row and row.speed is None and group.best == pytest.approx(1_001)
 
 
 @CLAIM
-def test_the_answer_names_engines_clients_cpu_time_and_remedies() -> None:
+def test_limited_answer_names_engines_clients_cpu_and_remedies() -> None:
     run = a_limited_run(redis=96, postgresql=90, native=("read",))
     *ranked, limited = wording.answers(declared(run, alias="get"), {"read": "get"})
     assert "redis" not in " ".join(ranked) and "mariadb" in ranked[0]
@@ -200,14 +202,14 @@ def test_remedies_that_do_not_apply_are_left_out() -> None:
     assert "--load native" not in named
 
 
-def test_a_run_in_which_all_are_limited_has_no_winner() -> None:
+def test_run_with_only_limited_rows_has_no_winner() -> None:
     run = a_limited_run(redis=96, postgresql=90, mariadb=85)
     only = replace(run, cells=run.cells[:3], attempts=tuple(each for each in run.attempts if each.cell < 3))
     (sentence,) = wording.answers(only)
     assert "redis, postgresql, mariadb: not compared" in sentence and not pairs(only) and not answer.answers(only)
 
 
-def test_one_that_remains_is_not_without_competitor() -> None:
+def test_last_unlimited_engine_is_not_called_without_competitor() -> None:
     run = a_limited_run(redis=96, postgresql=90)
     first, _ = wording.answers(
         replace(run, cells=run.cells[:3], attempts=tuple(each for each in run.attempts if each.cell < 3))
@@ -215,7 +217,7 @@ def test_one_that_remains_is_not_without_competitor() -> None:
     assert "mariadb" in first and "no competitor" not in first and "only" in first
 
 
-def test_a_phase_that_limited_one_engine_is_set_aside_for_all() -> None:
+def test_phase_limiting_one_engine_is_set_aside() -> None:
     cells = [a_cell(name, clients=16) for name in ("redis", "mariadb")]
     both: Mapping[str, Mapping[str, list[float]]] = {
         "redis": {"fill": FAST, "read": FAST},
@@ -237,7 +239,7 @@ def a_served_run(clients: float, rates: list[float]) -> Run:
     return changed(run, lambda _, sample: loaded(sample, clients, 0.1))
 
 
-def test_two_runs_are_not_compared_where_one_of_them_was_limited() -> None:
+def test_row_limited_in_either_run_is_not_compared() -> None:
     free, limited = a_served_run(0.2, FAST), a_served_run(1.9, SLOW)
     assert len(between(free, a_served_run(0.2, SLOW)).changes) == 1
     for one, other in ((free, limited), (limited, free), (limited, limited)):
@@ -248,7 +250,7 @@ def test_two_runs_are_not_compared_where_one_of_them_was_limited() -> None:
 
 
 @CLAIM
-def test_a_gate_judges_no_limited_row_and_says_so(tmp_path: Path) -> None:
+def test_gate_reports_limited_row_without_judging_it(tmp_path: Path) -> None:
     base = written(a_served_run(0.2, FAST), tmp_path / "base.json")
     after = written(a_served_run(1.9, SLOW), tmp_path / "after.json")
     check = dyno.check(after, base)
@@ -258,7 +260,7 @@ def test_a_gate_judges_no_limited_row_and_says_so(tmp_path: Path) -> None:
     assert (row["engine"], row["phase"]) == ("redis", "read")
 
 
-def test_a_claim_of_a_publication_is_not_judged_by_it() -> None:
+def test_limited_row_leaves_a_published_claim_unclear() -> None:
     claim = Claim(
         "redis", "over", ("mariadb",), ("read",), {}, metric="throughput", fact=False, low=1.0, high=math.inf
     )
@@ -268,7 +270,7 @@ def test_a_claim_of_a_publication_is_not_judged_by_it() -> None:
     assert findings.check(a_limited_run(), [finding])[0].kind == findings.CONFIRMED
 
 
-def test_a_site_says_why_a_row_is_not_compared() -> None:
+def test_site_gives_reason_for_uncompared_row() -> None:
     def why(run: Run) -> str | None:
         collection = data.Collection()
         collection.add(run, data.entry(run, "made"))
@@ -278,7 +280,7 @@ def test_a_site_says_why_a_row_is_not_compared() -> None:
     assert "not compared" in str(why(a_served_run(1.9, FAST)))
 
 
-def test_a_phase_that_went_through_the_library_despite_native_load_has_a_doubt() -> None:
+def test_library_load_despite_native_request_is_doubted() -> None:
     cell = Cell("records", "redis", {"client": "native"}, None, {"clients": 2, "rate": "max"})
     run = of_rates((cell, {"read": SLOW}), phases=["read"], host=HOST)
     assert "library" in codes(changed(run, lambda _, s: loaded(s, 0.2, 0.1, 2)))

@@ -62,14 +62,14 @@ def test_all_suites_are_in_one_table() -> None:
     )
 
 
-def test_mixed_machines_can_not_be_told() -> None:
+def test_mixed_results_leave_machine_choice_unclear() -> None:
     section = the_table(of_suites(cpu=(1, 2), memory=(2, 1), oltp=(1, 1)))
     (sentence, *_) = section.lines
     assert sentence.startswith("Can't tell which to buy: here is ")
     assert "in memory; there is" in sentence and "no difference in oltp" in sentence
 
 
-def test_unclear_works_share_a_reason() -> None:
+def test_works_without_clear_winner_share_one_reason() -> None:
     runs = of_suites(cpu=(1, 2), memory=(1, 1.01), oltp=(1, 1.01))
     brief = [replace(run, attempts=run.attempts[:2]) if run.plan["suite"] != "cpu" else run for run in runs]
     sentence = the_table(brief).lines[0]
@@ -77,7 +77,7 @@ def test_unclear_works_share_a_reason() -> None:
     assert "no clear winner in memory and oltp, which needs 1 more sample, 3 in all at least" in sentence
 
 
-def test_price_turns_the_choice() -> None:
+def test_price_can_reverse_the_machine_choice() -> None:
     runs = of_suites(cpu=(1, 1.5), memory=(1, 1.5))
     assert decide(choose(machines(runs))).best == "there"
     prices = Prices("p.toml", "EUR", None, 1, {}, {"here": 0.1, "B": 0.2})
@@ -107,12 +107,12 @@ def test_unequal_durability_is_named_and_left_out(change: str, why: str) -> None
     assert len(left_out) == 2 and why in "".join(left_out)
 
 
-def test_suite_of_one_machine_is_named() -> None:
+def test_suite_on_only_one_machine_is_reported() -> None:
     section = the_table([*of_suites(cpu=(1, 2)), a_run("there/volume.json", "volume", 1, "B")])
     assert "Left out: volume on there, all rows: no figure to compare with from here." in section.lines
 
 
-def test_rows_with_several_engines_keep_their_ratios() -> None:
+def test_suite_with_several_engines_keeps_its_ratio_tables() -> None:
     of = [a_run(f"{name}/records.json", "records", 1, name, engines=("sqlite", "lmdb")) for name in "ab"]
     titles = [section.title for section in by_machine([*of, *(a_run(f"{n}/cpu.json", "cpu", 1, n) for n in "ab")])]
     assert titles[1:3] == ["records  fill  tier process", "records  read  tier process"]
@@ -128,7 +128,7 @@ def test_rows_with_several_engines_keep_their_ratios() -> None:
         ("old new", ["old", "new"]),
     ],
 )
-def test_machines_are_known_by_their_files(files: str, names: list[str]) -> None:
+def test_machine_names_come_from_files_or_cpu_models(files: str, names: list[str]) -> None:
     paths = files.split()
     suites = ["cpu", "memory"] if len(paths) > 2 else ["cpu"]
     runs = [
@@ -165,7 +165,7 @@ def test_other_kernel_is_not_another_machine() -> None:
     assert len({machine_name(run) for run in runs}) == 2
 
 
-def test_names_have_what_differs() -> None:
+def test_distinct_names_keep_only_differing_path_parts() -> None:
     paths = [Path("/r/here/memory.json"), Path("/r/there/memory.json"), Path("/r/there/cpu.json")]
     assert distinct_names(paths) == ["here/memory", "there/memory", "cpu"]
     assert distinct_names([Path("r.json"), Path("r.dyno")]) == ["r", "r.dyno"]

@@ -38,14 +38,14 @@ def test_throughput_is_items_a_second() -> None:
 
 @pytest.mark.claim("An open loop is compared by response time, a closed one by the suite's metric")
 @pytest.mark.parametrize("name", LATENCIES)
-def test_a_latency_is_better_the_less_it_is(name: str) -> None:
+def test_lower_latency_is_better(name: str) -> None:
     found = metric(name)
     assert found.inverse
     assert found.speed(a_sample(histogram=recorded(*SPANS))) == pytest.approx(1 / LATENCIES[name], rel=1e-2)
 
 
 @pytest.mark.parametrize(("name", "ns"), [("response-p50", 2_000), ("response-p99", 9_000)])
-def test_a_response_time_is_of_the_moment_at_which_it_was_due(name: str, ns: int) -> None:
+def test_response_time_metrics_use_the_response_histogram(name: str, ns: int) -> None:
     found = metric(name)
     assert found.inverse
     assert found.speed(open_loop()) == pytest.approx(1 / ns, rel=1e-2)
@@ -53,11 +53,11 @@ def test_a_response_time_is_of_the_moment_at_which_it_was_due(name: str, ns: int
 
 
 @pytest.mark.parametrize("name", sorted(METRICS.keys() - {"throughput", "time"}))
-def test_what_has_no_percentile_has_no_speed(name: str) -> None:
+def test_metric_without_its_data_has_no_speed(name: str) -> None:
     assert metric(name).speed(a_sample(histogram=None, bulk=True)) is None
 
 
-def test_cpu_time_is_of_client_and_server_together_for_each_item() -> None:
+def test_cpu_time_per_item_sums_client_and_server() -> None:
     client, server = {"user_ns": 30_000_000, "system_ns": 20_000_000}, {"user_ns": 0, "system_ns": 100_000_000}
     found, items = metric("cpu"), a_sample().items
     assert found.inverse
@@ -65,13 +65,13 @@ def test_cpu_time_is_of_client_and_server_together_for_each_item() -> None:
     assert found.of(a_sample(client=client, server=server)) == pytest.approx(150_000_000 / items)
 
 
-def test_cpu_time_of_which_a_part_is_not_known_is_not_known() -> None:
+def test_cpu_time_with_an_unknown_part_is_unknown() -> None:
     client, few = {"user_ns": 30_000_000, "system_ns": 20_000_000}, {"user_ns": 10_000_000, "system_ns": 0}
     assert metric("cpu").of(a_sample(client=client, server=few)) is None, "of a tick of the server's clock"
     assert metric("cpu").of(a_sample(client=None, server=few)) is None
 
 
-def test_memory_is_of_client_and_server_together() -> None:
+def test_memory_sums_client_and_server_peaks() -> None:
     found, used = metric("memory"), {"user_ns": 0, "system_ns": 0}
     assert found.inverse and found.kind == "size"
     assert found.of(a_sample(client_peak_bytes=300)) == 300
@@ -93,7 +93,7 @@ def test_less_memory_is_better() -> None:
     assert estimate is not None and estimate.median == 100 << 20
 
 
-def test_every_metric_is_found_by_its_name_and_no_other_is() -> None:
+def test_metric_lookup_accepts_only_known_names() -> None:
     assert {name: metric(name).name for name in METRICS} == {name: name for name in METRICS}
     with pytest.raises(UsageError, match=r"^metric p95 is not known; did you mean p9+\?$"):
         metric("p95")
@@ -102,7 +102,7 @@ def test_every_metric_is_found_by_its_name_and_no_other_is() -> None:
 
 
 @pytest.mark.claim("An open loop is compared by response time, a closed one by the suite's metric")
-def test_an_open_loop_is_compared_by_its_response_time_and_a_closed_one_by_throughput() -> None:
+def test_metric_is_response_time_only_for_open_loop() -> None:
     closed, opened = row(a_sample(), a_sample()), row(open_loop(), open_loop())
     assert fitting([closed]) is THROUGHPUT
     assert fitting([opened]) is fitting([opened, opened]) is RESPONSE
@@ -117,7 +117,7 @@ def test_few_responses_are_compared_by_their_median() -> None:
     assert fitting([row(brief, open_loop())]) is metric("response-p50")
 
 
-def test_speeds_are_by_block_without_those_that_have_none() -> None:
+def test_speeds_are_keyed_by_block_and_omit_missing() -> None:
     attempts = [an_attempt(block, a_sample(per_second=100 * (block + 1), elapsed_ns=10**9)) for block in range(4)]
     bulk = replace(attempts[2].samples[0], histogram=None)
     attempts[2] = replace(attempts[2], samples=(bulk,))
@@ -136,7 +136,7 @@ def of_two(**bytes_: int) -> Run:
     return moving(of_rates(*rows, phases=["read"]), **bytes_)
 
 
-def test_bandwidth_is_bytes_a_second_of_rows_that_tell_them() -> None:
+def test_bandwidth_is_bytes_a_second_where_known() -> None:
     few, many = summarize(of_two(few=1_000_000))
     assert few.bandwidth and few.bandwidth.median == 1e8 and few.figures["bytes"] == 100_000_000
     assert BANDWIDTH.speed(few.samples[0]) == 1e8 and not BANDWIDTH.inverse
@@ -144,7 +144,7 @@ def test_bandwidth_is_bytes_a_second_of_rows_that_tell_them() -> None:
 
 
 @pytest.mark.claim("An open loop is compared by response time, a closed one by the suite's metric")
-def test_rows_are_compared_by_what_the_suite_says_of_the_phase() -> None:
+def test_rows_are_compared_by_the_suites_declared_metric() -> None:
     """The engine with fewer operations moves more bytes."""
     run = of_two(few=1_000_000, many=1_000)
     (table,) = tables(run)
@@ -159,7 +159,7 @@ def test_rows_are_compared_by_what_the_suite_says_of_the_phase() -> None:
 
 
 @pytest.mark.claim("Figures of an outside tool are in no ratio with what Dyno timed")
-def test_what_a_tool_reported_is_in_no_ratio_with_what_dyno_timed() -> None:
+def test_tool_figures_are_not_paired_with_dyno_timings() -> None:
     run = changed(of_two(), lambda name, s: replace(s, reported_by="hammer 1.0") if name == "few" else s)
     assert [(t.reported_by, len(t.rows)) for t in tables(run)] == [(None, 1), ("hammer 1.0", 1)]
     assert pairs(run) == []

@@ -64,7 +64,7 @@ def test_gate_names_the_file_that_each_side_ran() -> None:
     assert comparison.gone([compared]) == ["Both sides ran /head/bench.py, though their environments differ."]
 
 
-def test_directory_of_the_code_is_no_part_of_the_work() -> None:
+def test_code_directory_does_not_distinguish_works() -> None:
     run = reads(sqlite=(100,) * 3)
     here, there = (
         replace(run, header={**run.header, "definition": {"directory": each, "reference": "bench.py:f"}})

@@ -32,14 +32,14 @@ def lines(made: Run) -> list[str]:
     return notes.rates(made, groups(made), {"read": "get"})
 
 
-def test_who_held_the_rate_is_told_with_the_response_time() -> None:
+def test_engines_holding_rate_are_listed_with_response_p99() -> None:
     (line,) = lines(run(lmdb=opened(RATE, 2), sqlite=opened(RATE, 5)))
     assert line.startswith("At 1,000 op/s in get, tier process: held by ")
     assert "lmdb (response p99 2.00 ms)" in line and "sqlite (response p99 5.00 ms)" in line
     assert "not held" not in line
 
 
-def test_who_did_not_hold_it_is_told_with_what_was_done() -> None:
+def test_engines_missing_rate_are_listed_with_operations_done() -> None:
     (line,) = lines(run(lmdb=opened(RATE, 2), sqlite=opened(700, 900)))
     assert (
         "held by lmdb (response p99 2.00 ms); not held by sqlite (response p99 900 ms: 700 of 1,000 operations"
@@ -47,7 +47,7 @@ def test_who_did_not_hold_it_is_told_with_what_was_done() -> None:
     )
 
 
-def test_a_closed_loop_and_one_call_hold_no_rate() -> None:
+def test_closed_loop_and_bulk_have_no_rate_line() -> None:
     assert lines(run(lmdb=a_sample())) == []
     assert lines(run(lmdb=a_sample(bulk=True))) == []
 

@@ -31,24 +31,24 @@ def of(run: Run, engine: str = "lmdb", baseline: str = "sqlite", phase: str = "r
 
 
 @pytest.mark.claim("Ratios are taken block by block")
-def test_a_drift_of_the_machine_is_in_both_parts_of_each_ratio() -> None:
+def test_ratio_by_block_cancels_machine_drift() -> None:
     run = a_run(*trials("sqlite", (100, 200, 400)), *trials("lmdb", (150, 300, 600)))
     assert of(run) == [1.5, 1.5, 1.5]
     assert of(run, "sqlite", "lmdb") == pytest.approx([2 / 3] * 3)
     assert of(run, "lmdb", "lmdb") == [1, 1, 1]
 
 
-def test_the_order_is_the_blocks_and_not_the_files() -> None:
+def test_ratios_are_in_block_order() -> None:
     attempts = [*trials("lmdb", (100, 200, 300)), *trials("sqlite", (100, 100, 100))]
     assert of(a_run(*attempts)) == of(a_run(*reversed(attempts))) == [1, 2, 3]
 
 
-def test_a_rate_is_items_by_time() -> None:
+def test_rate_is_items_per_elapsed_time() -> None:
     slow = an_attempt(0, a_sample(per_second=100, elapsed_ns=4 * 10**9, operations=7), cell=1)
     assert of(a_run(slow, *trials("sqlite", (100,)))) == [0.25]
 
 
-def test_a_block_without_a_sample_of_both_is_left_out() -> None:
+def test_block_missing_either_sample_is_left_out() -> None:
     run = a_run(*trials("sqlite", (100, None, 100, 100)), *trials("lmdb", (100, 200, None, 400)))
     assert of(run) == [1, 4]
     assert of(run, "memory") == []
@@ -56,7 +56,7 @@ def test_a_block_without_a_sample_of_both_is_left_out() -> None:
 
 @pytest.mark.parametrize("spoilt", [{"items": 0}, {"elapsed_ns": 0}], ids=str)
 @pytest.mark.parametrize("whose", ["sqlite", "lmdb"])
-def test_a_sample_that_has_no_rate_is_left_out(spoilt: dict[str, Any], whose: str) -> None:
+def test_sample_without_a_rate_is_left_out(spoilt: dict[str, Any], whose: str) -> None:
     run = a_run(*trials("sqlite", (100, 100)), *trials("lmdb", (200, 300)))
     bad = ENGINES.index(whose), 1
 
@@ -68,14 +68,14 @@ def test_a_sample_that_has_no_rate_is_left_out(spoilt: dict[str, Any], whose: st
 
 
 @pytest.mark.parametrize("whose", ["sqlite", "lmdb"])
-def test_a_row_that_is_void_by_one_wrong_answer_is_in_no_ratio(whose: str) -> None:
+def test_void_row_has_no_ratios(whose: str) -> None:
     others = [*trials("sqlite", (100, 100)), *trials("lmdb", (200, 300))]
     wrong = an_attempt(2, a_sample(void="lost one"), cell=ENGINES.index(whose))
     assert of(a_run(*others)) == [2, 3]
     assert of(a_run(*others, wrong)) == []
 
 
-def test_of_a_retried_trial_the_last_attempt_counts() -> None:
+def test_last_attempt_of_retried_trial_counts() -> None:
     first = an_attempt(0, a_sample(per_second=1), cell=1, outcome="crash")
     again = an_attempt(0, a_sample(per_second=300), cell=1, attempt=1)
     assert of(a_run(first, *trials("sqlite", (100,)), again)) == [3]
@@ -83,12 +83,12 @@ def test_of_a_retried_trial_the_last_attempt_counts() -> None:
     assert of(a_run(first, *trials("sqlite", (100,)), without)) == []
 
 
-def test_another_phase_does_not_count() -> None:
+def test_ratio_uses_only_samples_of_its_phase() -> None:
     run = a_run(*trials("sqlite", (100,)), *trials("lmdb", (300,), phase="fill"))
     assert (of(run), of(run, phase="fill")) == ([], [])
 
 
-def test_rows_are_named_as_they_were_asked_for() -> None:
+def test_ratio_selects_rows_by_requested_name() -> None:
     plain, wal = a_cell("sqlite"), replace(a_cell("sqlite"), options={"journal_mode": "wal"})
     attempts = an_attempt(0, a_sample(per_second=100)), an_attempt(0, a_sample(per_second=500), cell=1)
     run = of_cells(plain, wal, attempts=attempts)

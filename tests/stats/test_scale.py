@@ -108,7 +108,7 @@ REPORTS: dict[str, Callable[[Run], object]] = {
     [{"values": 40}, {"engines": 60, "values": 2}],
     ids=["values of a parameter", "engines in a table"],
 )
-def test_a_run_of_ten_times_as_many_cells_takes_ten_times_as_many_calls(
+def test_report_cost_grows_linearly_with_cells(
     name: str, larger: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Up to this limit, each engine is compared with every other, which would not be linear.
@@ -122,7 +122,7 @@ def test_a_run_of_ten_times_as_many_cells_takes_ten_times_as_many_calls(
     assert counts[1] <= counts[0] * grown * 1.3, counts
 
 
-def test_the_same_is_asked_of_a_run_once_for_as_long_as_it_is_there() -> None:
+def test_cached_result_is_kept_while_the_run_exists() -> None:
     asked = []
 
     @cached
@@ -140,7 +140,7 @@ def test_the_same_is_asked_of_a_run_once_for_as_long_as_it_is_there() -> None:
 
 
 @pytest.mark.parametrize("folding", [[3], [0, 1, 2, 3]], ids=["remarks fold", "all fold"])
-def test_a_table_on_a_wide_terminal_is_laid_out_as_by_rich(folding: list[int]) -> None:
+def test_table_layout_matches_rich_on_wide_terminal(folding: list[int]) -> None:
     width = 200
     draw, said = random.Random(width), ["few-trials", "ops", "1,234", "a longer remark", "µs – ≥", "数据"]
     for _ in range(30):
@@ -168,7 +168,7 @@ def lines(console: Console) -> list[str]:
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def test_only_those_that_may_cross_are_judged_and_all_that_cross_are_found() -> None:
+def test_crossings_found_equal_those_of_all_pairs() -> None:
     rows = []
     for value in range(6):
         for at in range(5):
@@ -185,7 +185,7 @@ def test_only_those_that_may_cross_are_judged_and_all_that_cross_are_found() -> 
     assert sweep.crossings(found, log=False) == every
 
 
-def test_of_very_many_engines_the_fastest_are_looked_at_for_crossings() -> None:
+def test_crossings_of_many_engines_consider_the_fastest() -> None:
     (found, *_) = sweeps.every(a_sweep(engines=60, values=2))
     leaders = [cell.asked for cell in sweep.leaders(found)]
     assert len(leaders) == sweep.MOST_CROSSED
@@ -193,7 +193,7 @@ def test_of_very_many_engines_the_fastest_are_looked_at_for_crossings() -> None:
     assert set(fastest[: sweep.MOST_CROSSED // 2]) <= set(leaders)
 
 
-def test_a_picture_says_which_engines_and_panels_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chart_states_omitted_engines_and_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = a_picture(a_sweep(engines=60, values=2))
     assert f"The best {display.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
     assert "engine-39" in drawn and "engine-40" not in drawn
@@ -214,7 +214,7 @@ def a_picture(run: Run) -> str:
     return drawn.replace("&gt;", ">")
 
 
-def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_states_omitted_engines_rows_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_sweep(engines=60, values=2)
     run = Run(tmp_path / "run.json", run.header, run.cells, run.attempts)
     run.path.write_text("{}\n")
@@ -229,7 +229,7 @@ def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.Monk
     assert "3 further answers" in cut
 
 
-def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ratio_chart_over_limit_keeps_those_against_best(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_sweep(engines=4, values=2)
     every = bars.ratios(run)
     monkeypatch.setattr(display, "RATIOS", len(every) - 1)
@@ -239,6 +239,6 @@ def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest
     assert all(record in every and record["baseline"] in best for record in few)
 
 
-def test_a_brief_curve_has_points_of_the_whole_one() -> None:
+def test_latency_curves_without_histograms_have_no_points() -> None:
     """Without histograms, neither curve has points."""
     assert latency.brief(a_sweep()) == latency.LATENCY.records(a_sweep()) == []

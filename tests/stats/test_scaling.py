@@ -31,22 +31,20 @@ def run(rates: Mapping[int, float], **host: object) -> Run:
         ({1: 100, 2: 180, 4: 189, 8: 150}, 2, True),
     ],
 )
-def test_the_knee_is_the_least_that_nearly_reaches_the_highest(
-    rates: dict[int, float], knee: int, flat: bool
-) -> None:
+def test_knee_is_fewest_clients_near_the_highest_rate(rates: dict[int, float], knee: int, flat: bool) -> None:
     (found,) = scalings(run(rates))
     assert (found.knee, found.flat) == (knee, flat)
     assert [(n, round(times, 2)) for n, times in found.points] == [(n, rate / 100) for n, rate in rates.items()]
 
 
 @pytest.mark.parametrize("rates", [{1: 100}, {2: 100, 4: 200}])
-def test_without_one_client_or_without_more_nothing_is_told(rates: dict[int, float]) -> None:
+def test_scaling_needs_one_client_and_a_larger_number(rates: dict[int, float]) -> None:
     out, found = io.StringIO(), run(rates)
     sections.render(sweeps.scaling_sections(found), Console(file=out, width=200))
     assert list(scalings(found)) == [] and out.getvalue() == ""
 
 
-def test_it_is_told_with_the_cores_that_there_are() -> None:
+def test_scaling_report_states_available_cores() -> None:
     out = io.StringIO()
     grown = run({1: 100, 2: 190, 4: 200}, cpu={"available_cores": 2})
     sections.render(sweeps.scaling_sections(grown), Console(file=out, width=200))
@@ -63,7 +61,7 @@ def test_it_is_told_with_the_cores_that_there_are() -> None:
         ({}, None),
     ],
 )
-def test_the_chart_of_clients_has_a_line_at_the_cores(cpu: dict[str, float], marked: float | None) -> None:
+def test_chart_of_clients_marks_the_available_cores(cpu: dict[str, float], marked: float | None) -> None:
     found = lines.sweep(run({1: 100, 4: 200}, cpu=cpu), "clients")
     layers = found.spec(["lmdb"], "op")["layer"]
     rules = [layer["encoding"]["x"]["datum"] for layer in layers if "datum" in layer["encoding"].get("x", {})]

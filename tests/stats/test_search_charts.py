@@ -12,7 +12,7 @@ from dyno.report.charts import plot
 from dyno.stats.costs import Prices, Tariff
 
 
-def test_each_probe_is_a_point_against_the_limit() -> None:
+def test_probe_charts_have_each_probe_and_the_limit() -> None:
     run = simulated(8, slow=1_000.0, fast=2_000.0)
     by_name = {chart.name: chart for chart in charts.of(run)}
     share, response = by_name["capacity:p90"], by_name["response:p90"]
@@ -39,7 +39,7 @@ def test_each_probe_is_a_point_against_the_limit() -> None:
         ((0.0, 100.0, 500.0), {"fast", "middle", "slow"}),
     ],
 )
-def test_the_front_has_what_nothing_beats_in_both(fees: tuple[float, float, float], front: set[str]) -> None:
+def test_pareto_front_has_only_undominated_engines(fees: tuple[float, float, float], front: set[str]) -> None:
     run = simulated(9, slow=1_000.0, middle=1_500.0, fast=2_000.0)
     tariffs = {f"synthetic:wait_us={at + 1}": Tariff(fee, 0.0, {}) for at, fee in enumerate(fees)}
     prices = Prices("p.toml", "EUR", None, 1.0, tariffs, {}, 500.0)

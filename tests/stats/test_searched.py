@@ -36,7 +36,7 @@ def truth(mu: float) -> float:
     return mu + math.log(SHARE) / LIMIT_S
 
 
-def test_the_row_has_the_capacity_and_its_interval() -> None:
+def test_searched_row_has_capacity_with_interval() -> None:
     row = rows(simulated(1, one=2_000.0))["one"]
     assert row.valid and row.searched is not None and row.throughput is not None
     estimate = row.throughput
@@ -71,7 +71,7 @@ def test_a_history_finds_where_a_capacity_changed() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 8])
-def test_a_search_that_is_cut_goes_on_with_the_same_probe(cut: int) -> None:
+def test_interrupted_search_resumes_with_the_same_trials(cut: int) -> None:
     run = simulated(5, one=2_000.0, other=900.0)
     whole = plan.make(
         RunRequest("selftest", ["one=synthetic:wait_us=1", "other=synthetic:wait_us=2"], limit=[LIMIT], seed=5)
@@ -84,7 +84,7 @@ def test_a_search_that_is_cut_goes_on_with_the_same_probe(cut: int) -> None:
     ]
 
 
-def test_a_failed_closed_loop_and_failed_probes_have_a_reason() -> None:
+def test_failed_closed_loop_or_probes_give_a_reason() -> None:
     run = simulated(6, one=2_000.0)
     closed, *others = run.attempts
     lost = replace(closed, outcome="crash", why="killed", samples=())
@@ -128,7 +128,7 @@ def test_lost_probes_are_counted_and_shown() -> None:
     assert doubt.text == "2 trials of the search were lost and repeated; the last: crash: killed"
 
 
-def test_a_search_that_reached_its_bound_says_so() -> None:
+def test_search_at_its_time_bound_gives_reason() -> None:
     run = simulated(6, one=2_000.0)
     (row,) = summarize(replace(run, attempts=run.attempts[:3]))
     assert row.why is not None and row.why.startswith("out of time: ")
@@ -153,7 +153,7 @@ def test_short_probes_and_a_short_last_probe_are_doubted() -> None:
         assert len(texts) == 1 and words in texts[0]
 
 
-def test_a_limit_of_the_machine_is_not_the_engines() -> None:
+def test_machine_bound_capacity_is_doubted() -> None:
     run = simulated(6, one=2_000.0, idle=1_900.0)
     null = replace(run.cells[1], floor=True)
     changed = replace(run, cells=(run.cells[0], null))
@@ -164,7 +164,7 @@ def test_a_limit_of_the_machine_is_not_the_engines() -> None:
     assert "machine" not in {doubt.code for doubt in doubts(summarize(changed)[0], changed)}
 
 
-def test_a_machine_that_cannot_hold_the_limit_is_named() -> None:
+def test_machine_unable_to_hold_the_limit_is_doubted() -> None:
     run = simulated(6, one=2_000.0, idle=2.0)
     changed = replace(run, cells=(run.cells[0], replace(run.cells[1], floor=True)))
     for row in summarize(changed):

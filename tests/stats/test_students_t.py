@@ -41,10 +41,10 @@ def test_quantile_equals_scipys(confidence: float, degrees: float) -> None:
 
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.98, 0.99, 0.999])
 @pytest.mark.parametrize("degrees", [1, 2, 2.5, 3, 4, 5.75, 9, 19, 30, 100, 1_000])
-def test_quantiles_of_the_confidences_in_use(confidence: float, degrees: float) -> None:
+def test_quantiles_at_usual_confidences_equal_scipys(confidence: float, degrees: float) -> None:
     assert two_sided(confidence, degrees) == pytest.approx(stats.t.ppf((1 + confidence) / 2, degrees), rel=1e-10)
 
 
 @pytest.mark.parametrize(("confidence", "degrees", "printed"), [(0.95, 2, 4.303), (0.95, 9, 2.262), (0.99, 4, 4.604)])
-def test_quantiles_of_printed_tables(confidence: float, degrees: float, printed: float) -> None:
+def test_quantiles_equal_printed_tables(confidence: float, degrees: float, printed: float) -> None:
     assert two_sided(confidence, degrees) == pytest.approx(printed, abs=5e-4)

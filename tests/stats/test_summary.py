@@ -18,14 +18,14 @@ from dyno.stats.summary import absences, summarize
 # -- rows -------------------------------------------------------------------------------------------------
 
 
-def test_every_cell_and_phase_has_a_row_in_the_plans_order() -> None:
+def test_rows_cover_cells_and_phases_in_plan_order() -> None:
     run = of_cells(a_cell("sqlite"), a_cell("lmdb"))
     rows = [(row.phase, row.cell.engine, row.valid, row.why) for row in summarize(run)]
     unmeasured = (False, "not measured yet")
     assert rows == [(phase, engine, *unmeasured) for phase in PHASES for engine in ("sqlite", "lmdb")]
 
 
-def test_a_sound_run_has_its_figures_and_no_doubt() -> None:
+def test_sound_row_has_figures_and_no_doubts() -> None:
     run = a_run(*sound())
     row = read_row(run)
     assert (row.valid, row.why, len(row.samples), row.unit) == (True, None, 3, "op")
@@ -37,7 +37,7 @@ def test_a_sound_run_has_its_figures_and_no_doubt() -> None:
     assert doubts(row, run) == []
 
 
-def test_what_is_unknown_is_none() -> None:
+def test_unknown_figures_are_none() -> None:
     run = a_run(an_attempt(0, a_sample(histogram=None, bytes_on_disk=None)))
     row = read_row(run)
     assert row.bytes_on_disk is None
@@ -69,25 +69,25 @@ def test_one_wrong_answer_in_one_trial_voids_the_row(bad: int) -> None:
     assert set(row.latency_ns.values()) == {None}
 
 
-def test_a_wrong_answer_in_another_phase_voids_that_one_only() -> None:
+def test_wrong_answer_voids_only_its_phase() -> None:
     attempts = [an_attempt(b, a_sample("fill", void="lost one" if b == 1 else None), a_sample()) for b in range(3)]
     fill, read = summarize(a_run(*attempts))
     assert (fill.why, read.why) == ("void: lost one", None)
 
 
-def test_a_wrong_answer_outside_of_a_phase_voids_every_phase() -> None:
+def test_wrong_answer_outside_phases_voids_every_phase() -> None:
     run = a_run(*sound(2), an_attempt(2, outcome="wrong", phase="conformance"))
     assert [row.why for row in summarize(run)] == ["void: why it ended by wrong"] * 2
 
 
-def test_a_wrong_answer_of_an_attempt_that_was_retried_voids_the_row_too() -> None:
+def test_wrong_answer_in_retried_attempt_voids_the_row() -> None:
     crashed = an_attempt(0, a_sample(void="got 1, expected 2"), outcome="crash", phase="scan")
     run = a_run(crashed, an_attempt(0, a_sample(), attempt=1), *sound()[1:])
     assert read_row(run).why == "void: got 1, expected 2"
 
 
 @pytest.mark.parametrize("outcome", ["crash", "timeout", "out-of-memory", "refused", "error"])
-def test_a_row_that_no_trial_got_to_says_how_they_ended(outcome: str) -> None:
+def test_row_without_samples_gives_trial_outcome_as_reason(outcome: str) -> None:
     run = a_run(*(an_attempt(block, outcome=outcome) for block in range(3)))
     row = read_row(run)
     assert (row.valid, row.why) == (False, f"{outcome} in read: why it ended by {outcome}")
@@ -95,7 +95,7 @@ def test_a_row_that_no_trial_got_to_says_how_they_ended(outcome: str) -> None:
     assert codes(run) == set()
 
 
-def test_a_row_that_some_trials_got_to_is_valid_with_a_doubt() -> None:
+def test_row_with_failed_trials_is_valid_but_doubted() -> None:
     run = a_run(*sound(2), an_attempt(2, outcome="crash"))
     row = read_row(run)
     assert row.valid and len(row.samples) == 2
@@ -105,13 +105,13 @@ def test_a_row_that_some_trials_got_to_is_valid_with_a_doubt() -> None:
     assert "1 of 3 attempts failed" in attempts.text and "why it ended by crash (in read)" in attempts.text
 
 
-def test_a_trial_that_crashed_later_still_counts_for_what_it_measured() -> None:
+def test_samples_before_a_crash_still_count() -> None:
     run = a_run(*sound(2), an_attempt(2, a_sample("fill"), a_sample(), outcome="crash", phase="scan"))
     assert len(read_row(run).samples) == 3
     assert codes(run) == {"attempts"}
 
 
-def test_of_a_retried_trial_the_last_attempt_counts() -> None:
+def test_last_attempt_of_retried_trial_counts() -> None:
     first = an_attempt(0, a_sample(per_second=1), outcome="crash")
     run = a_run(first, an_attempt(0, a_sample(per_second=1_000), attempt=1), *sound()[1:])
     assert [sample.items for sample in read_row(run).samples] == [1_000, 1_001, 1_002]
@@ -122,19 +122,19 @@ def failed(**changed: Any) -> Sample:
     return a_sample(items=0, errors=1_000, first_error="OSError: disk full", **changed)
 
 
-def test_errors_only_are_no_number() -> None:
+def test_row_with_only_errors_has_no_number() -> None:
     row = read_row(a_run(*(an_attempt(block, failed()) for block in range(3))))
     assert (row.valid, row.why, row.throughput) == (False, "error: OSError: disk full", None)
 
 
-def test_a_phase_that_did_nothing_says_so() -> None:
+def test_phase_without_operations_gives_reason() -> None:
     row = read_row(a_run(an_attempt(0, a_sample(items=0, operations=0, elapsed_ns=0, busy_ns=0))))
     assert (row.valid, row.why) == (False, "error: nothing was done")
     row = read_row(a_run(an_attempt(0, a_sample(items=0, operations=0, elapsed_ns=0, busy_ns=0, due=0))))
     assert row.why == "error: no operation was due: measure for longer, by --duration"
 
 
-def test_some_errors_are_a_doubt_that_counts_them() -> None:
+def test_errors_raise_a_doubt_with_their_count() -> None:
     errors = a_sample(operations=1_000, items=993, errors=7, first_error="OSError: busy")
     run = a_run(*sound(2), an_attempt(2, errors))
     assert read_row(run).valid
@@ -145,7 +145,7 @@ def test_some_errors_are_a_doubt_that_counts_them() -> None:
 
 @pytest.mark.claim("A row with over 1 % of failed operations has no number and is in no verdict")
 @pytest.mark.parametrize(("errors", "valid"), [(10, True), (11, False)])
-def test_a_row_of_which_over_1_percent_failed_has_no_number(errors: int, valid: bool) -> None:
+def test_row_with_over_one_percent_errors_is_invalid(errors: int, valid: bool) -> None:
     bad = a_sample(operations=1_000, items=1_000 - errors, errors=errors, first_error="OSError: busy")
     row = read_row(a_run(*(an_attempt(block, bad) for block in range(3))))
     assert row.valid is valid
@@ -156,13 +156,13 @@ def test_a_row_of_which_over_1_percent_failed_has_no_number(errors: int, valid: 
 
 
 @pytest.mark.parametrize(("operations", "errors"), [(1_000_000, 999_999), (1, 1)])
-def test_a_trial_that_failed_fast_weighs_as_much_as_the_others(operations: int, errors: int) -> None:
+def test_failure_share_weighs_trials_equally(operations: int, errors: int) -> None:
     bad = a_sample(operations=operations, items=operations - errors, errors=errors, first_error="OSError: busy")
     row = read_row(a_run(*sound(3), an_attempt(3, bad), samples=4))
     assert row.why is not None and row.why.startswith("error: 25.0 % ")
 
 
-def test_transactions_that_a_tool_repeated_are_a_doubt_alone() -> None:
+def test_transactions_repeated_by_a_tool_are_only_doubted() -> None:
     aborted = a_sample(operations=1_000, items=900, errors=100, first_error="a deadlock", reported_by="tool 1")
     run = a_run(*(an_attempt(block, aborted) for block in range(3)))
     assert read_row(run).valid and "errors" in codes(run)
@@ -171,7 +171,7 @@ def test_transactions_that_a_tool_repeated_are_a_doubt_alone() -> None:
 # -- an open loop -----------------------------------------------------------------------------------------
 
 
-def test_response_times_and_lateness_are_those_of_all_trials() -> None:
+def test_response_times_and_lateness_pool_all_trials() -> None:
     spans = (20_000, 40_000, 60_000)
     run = a_run(
         *(an_attempt(b, a_sample(response=recorded(ns), late=recorded(ns // 10))) for b, ns in enumerate(spans))
@@ -184,13 +184,13 @@ def test_response_times_and_lateness_are_those_of_all_trials() -> None:
     assert row.latency_ns["max"] == pytest.approx(1_000_000, rel=1e-3), "which is service time"
 
 
-def test_a_closed_loop_has_neither() -> None:
+def test_closed_loop_has_no_response_time_or_lateness() -> None:
     row = read_row(a_run(*sound()))
     assert set(row.response_ns) == set(row.late_ns) == set(row.latency_ns)
     assert {*row.response_ns.values(), *row.late_ns.values()} == {None}
 
 
-def test_a_row_that_is_void_has_none_of_all_this() -> None:
+def test_void_row_has_no_times_or_resource_use() -> None:
     full = {"response": recorded(1), "late": recorded(1), "temperature": "cold", "client": USED, "server": USED}
     full |= {"residency": resident(1, 100), "written_bytes": 10, "payload_bytes": 5}
     row = read_row(a_run(*sound(2, **full), an_attempt(2, a_sample(void="lost one", **full))))
@@ -217,7 +217,7 @@ def resident(resident_bytes: int | None, file_bytes: int) -> dict[str, Any]:
         (("hot", "hot", "lukewarm"), "lukewarm"),
     ],
 )
-def test_one_trial_that_was_lukewarm_makes_the_row_so(reached: tuple[str, ...], expected: str) -> None:
+def test_one_lukewarm_trial_makes_the_row_lukewarm(reached: tuple[str, ...], expected: str) -> None:
     run = a_run(*(an_attempt(block, a_sample(temperature=one)) for block, one in enumerate(reached)))
     assert read_row(run).temperature == expected
 
@@ -229,7 +229,7 @@ def test_the_residency_is_that_of_the_worst_trial() -> None:
 
 
 @pytest.mark.parametrize("unknown", [resident(None, 100), resident(0, 0)], ids=["not told", "no data"])
-def test_a_residency_that_is_unknown_in_one_trial_is_unknown(unknown: dict[str, Any]) -> None:
+def test_residency_unknown_in_one_trial_is_unknown(unknown: dict[str, Any]) -> None:
     run = a_run(*sound(2, residency=resident(0, 100)), an_attempt(2, a_sample(residency=unknown)))
     assert read_row(run).resident_percent is None
 
@@ -253,13 +253,13 @@ def test_each_counter_has_its_own_median_over_trials(whose: str) -> None:
 
 @pytest.mark.parametrize("whose", ["client", "server"])
 @pytest.mark.parametrize("unknown", [{**USED, "read_bytes": None}, {"user_ns": 10, "system_ns": 20}], ids=str)
-def test_a_counter_that_one_trial_does_not_know_is_unknown(whose: str, unknown: dict[str, Any]) -> None:
+def test_counter_missing_in_one_trial_is_unknown(whose: str, unknown: dict[str, Any]) -> None:
     run = a_run(*sound(2, **{whose: USED}), an_attempt(2, a_sample(**{whose: unknown})))
     assert getattr(read_row(run), whose) == {**USED, "read_bytes": None}
 
 
 @pytest.mark.parametrize("whose", ["client", "server"])
-def test_what_one_trial_does_not_tell_at_all_is_unknown(whose: str) -> None:
+def test_resource_use_missing_in_one_trial_is_unknown(whose: str) -> None:
     assert getattr(read_row(a_run(*sound(2, **{whose: USED}), an_attempt(2, a_sample()))), whose) is None
 
 
@@ -274,7 +274,7 @@ def cpu(user_ns: int | None, system_ns: int | None = 0) -> dict[str, int | None]
 @pytest.mark.claim(
     "CPU time per item has user and kernel time, per item of the throughput, as the median over trials"
 )
-def test_cpu_time_is_for_each_item_and_the_median_over_trials() -> None:
+def test_cpu_time_per_item_is_median_over_trials() -> None:
     """CPU time in user mode and in the kernel, divided by the items that the throughput counts, trial by trial."""
     found = ((60, 40, 100), (300, 100, 200), (600, 300, 100))
     samples = [
@@ -300,7 +300,7 @@ def test_cpu_time_is_for_each_item_and_the_median_over_trials() -> None:
     ],
     ids=["five ticks", "four ticks", "none", "half is unknown", "no server", "nothing was done"],
 )
-def test_a_servers_cpu_time_that_one_trial_can_not_tell_is_unknown(trial: dict[str, Any], known: bool) -> None:
+def test_server_cpu_time_needs_five_ticks_per_measured_trial(trial: dict[str, Any], known: bool) -> None:
     steady = {"client": cpu(10**6), "server": cpu(5 * TICK_NS)}
     row = read_row(a_run(*sound(2, **steady), an_attempt(2, a_sample(**{**steady, **trial}))))
     assert (row.server_cpu_ns is not None) is known
@@ -308,7 +308,7 @@ def test_a_servers_cpu_time_that_one_trial_can_not_tell_is_unknown(trial: dict[s
 
 
 @pytest.mark.parametrize(("used", "known"), [(5_000, True), (4_000, False), (0, False), (None, False)])
-def test_a_clients_cpu_time_is_told_in_microseconds(used: int | None, known: bool) -> None:
+def test_client_cpu_time_under_five_microseconds_is_unknown(used: int | None, known: bool) -> None:
     row = read_row(a_run(*sound(3, client=cpu(used))))
     assert (row.client_cpu_ns is not None) is known
     assert row.server_cpu_ns is None
@@ -317,7 +317,7 @@ def test_a_clients_cpu_time_is_told_in_microseconds(used: int | None, known: boo
 @pytest.mark.claim(
     "CPU time per item has user and kernel time, per item of the throughput, as the median over trials"
 )
-def test_cpu_time_is_unknown_of_what_is_not_valid_or_was_not_recorded() -> None:
+def test_void_or_unrecorded_cpu_time_is_unknown() -> None:
     void = [an_attempt(b, a_sample(client=cpu(10**6), void="got 1" if b else None)) for b in range(3)]
     for run in (a_run(*void), a_run(*sound())):
         assert (read_row(run).client_cpu_ns, read_row(run).server_cpu_ns) == (None, None)
@@ -334,7 +334,7 @@ def test_write_amplification_is_the_median_of_the_trials() -> None:
     ("written", "payload"), [(None, 100), (100, None), (None, None), (100, 0), (0, 100), (-4_096, 100)]
 )
 @pytest.mark.parametrize("where", ["one", "all"])
-def test_write_amplification_is_unknown_without_both_figures_of_each_trial(
+def test_write_amplification_needs_positive_figures_in_each_trial(
     written: int | None, payload: int | None, where: str
 ) -> None:
     odd = {"written_bytes": written, "payload_bytes": payload}
@@ -345,7 +345,7 @@ def test_write_amplification_is_unknown_without_both_figures_of_each_trial(
 # -- absent phases ----------------------------------------------------------------------------------------
 
 
-def test_an_absent_phase_has_no_row_and_is_told_once() -> None:
+def test_absent_phase_has_no_row_and_one_absence() -> None:
     why = "keeps nothing in files"
     gone = [an_attempt(block, a_sample("fill"), absent={"read": why}) for block in range(3)]
     there = [an_attempt(block, a_sample("fill"), a_sample(), cell=1) for block in range(3)]
@@ -358,17 +358,17 @@ def test_an_absent_phase_has_no_row_and_is_told_once() -> None:
     assert [(found.cell.engine, found.phase, found.why) for found in absences(run)] == [("memory", "read", why)]
 
 
-def test_a_phase_is_absent_for_the_cell_that_said_so_and_for_no_other_of_its_engine() -> None:
+def test_phase_is_absent_only_for_the_reporting_cell() -> None:
     cells = a_cell("memory", records=1), a_cell("memory", records=2)
     run = of_cells(*cells, attempts=(an_attempt(0, absent={"read": "too few"}),))
     assert [row.cell.params["records"] for row in summarize(run) if row.phase == "read"] == [2]
     assert [found.cell.params["records"] for found in absences(run)] == [1]
 
 
-def test_a_run_has_no_absences_unless_a_trial_says_so() -> None:
+def test_run_without_absent_phases_has_no_absences() -> None:
     assert absences(a_run(*sound())) == []
 
 
-def test_a_histogram_that_is_damaged_is_told_with_the_files_name() -> None:
+def test_damaged_histogram_error_names_the_file() -> None:
     with pytest.raises(UsageError, match=r"^run\.json is damaged: not a histogram"):
         summarize(a_run(an_attempt(0, a_sample(response=b"no histogram"))))

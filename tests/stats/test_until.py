@@ -23,19 +23,17 @@ WIDE = (1_000, 1_100, 900, 1_000, 1_100, 900)
         (Estimate(100.0, None, None), None),
     ],
 )
-def test_the_reach_is_to_the_farther_side_as_a_share_of_the_median(
-    estimate: Estimate, expected: float | None
-) -> None:
+def test_reach_is_farther_interval_side_relative_to_median(estimate: Estimate, expected: float | None) -> None:
     assert estimate.reach == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
-def test_nothing_is_wanting_where_each_interval_is_narrow() -> None:
+def test_widest_row_is_none_if_all_are_narrow() -> None:
     assert widest(reads(sqlite=EVEN, lmdb=EVEN), 0.01) is None
 
 
 @pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
-def test_what_is_wanting_is_the_widest_row() -> None:
+def test_widest_row_over_the_target_is_named() -> None:
     run = reads(sqlite=EVEN, lmdb=WIDE, memory=(1_000, 1_050, 950, 1_000, 1_020, 980))
     # The interval of six values lies between the outermost pair and the next pair, which are alike here.
     assert widest(run, 0.05) == "lmdb in read: ±10.0 %, wanted ±5 %"
@@ -45,11 +43,11 @@ def test_what_is_wanting_is_the_widest_row() -> None:
 
 
 @pytest.mark.parametrize("few", [(1_000,), (1_000, 1_000), (1_000, None, None, 1_000)])
-def test_without_an_interval_it_is_not_narrow(few: Rates) -> None:
+def test_row_without_interval_is_not_narrow(few: Rates) -> None:
     assert widest(reads(sqlite=EVEN, lmdb=few), 0.05) == "lmdb in read: too few samples, wanted ±5 %"
 
 
-def test_every_phase_is_to_be_narrow() -> None:
+def test_narrowness_is_required_in_every_phase() -> None:
     run = of_rates((a_cell(), {"fill": EVEN, "read": WIDE}))
     assert widest(run, 0.05) == "sqlite in read: ±10.0 %, wanted ±5 %"
 
@@ -60,7 +58,7 @@ def a_row_that_is_void(run: Run) -> Run:
 
 
 @pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
-def test_nobody_waits_for_a_null_engine_or_for_a_row_that_has_no_number() -> None:
+def test_null_engines_and_void_rows_need_no_narrowness() -> None:
     floor = of_rates((a_cell(), {"read": EVEN}), (a_cell("null", floor=True), {"read": WIDE}), phases=["read"])
     assert widest(floor, 0.05) is None
     assert widest(a_row_that_is_void(reads(sqlite=EVEN)), 0.05) is None

@@ -51,7 +51,7 @@ def interval(ratios: list[float]) -> tuple[float, float]:
         (1.04, 0.03, "unclear"),
     ],
 )
-def test_the_kind_is_the_intervals(ratio: float, by: float, kind: str) -> None:
+def test_kind_and_bound_follow_from_the_interval(ratio: float, by: float, kind: str) -> None:
     ratios = spread(ratio, by, 6)
     low, high = interval(ratios)
     found = of(ratios)
@@ -63,7 +63,7 @@ def test_the_kind_is_the_intervals(ratio: float, by: float, kind: str) -> None:
     assert (found.more is not None) == (kind == "unclear")
 
 
-def test_a_difference_that_is_sure_is_told_however_small() -> None:
+def test_certain_difference_is_reported_however_small() -> None:
     found = of(spread(1.01, 0.001, 10))
     assert found.kind == "faster"
     assert found.bound is not None and 0 < found.bound < 0.01
@@ -77,7 +77,7 @@ def test_alike_is_within_the_margin_on_both_sides(margin: float, kind: str) -> N
 
 
 @pytest.mark.parametrize("ratio", [1.3, 1.0, 1.08])
-def test_seen_from_the_other_side_it_is_the_same(ratio: float) -> None:
+def test_verdict_on_inverse_ratio_is_mirrored(ratio: float) -> None:
     ratios = spread(ratio, 0.03, 7)
     one, other = of(ratios), of([1 / value for value in ratios])
     mirrored = {"faster": "slower", "alike": "alike", "unclear": "unclear"}
@@ -88,7 +88,7 @@ def test_seen_from_the_other_side_it_is_the_same(ratio: float) -> None:
 
 
 @pytest.mark.parametrize(("values", "kind"), [([1.2] * 3, "faster"), ([0.5] * 4, "slower"), ([1.0] * 3, "alike")])
-def test_blocks_that_agree_leave_no_doubt(values: list[float], kind: str) -> None:
+def test_equal_blocks_give_a_clear_verdict(values: list[float], kind: str) -> None:
     assert of(values).kind == kind
 
 
@@ -102,7 +102,7 @@ def test_a_median_beyond_the_interval_widens_it() -> None:
 
 @pytest.mark.claim("Under three blocks there is no ratio")
 @pytest.mark.parametrize("blocks", [0, 1, 2])
-def test_under_three_blocks_there_is_no_ratio(blocks: int) -> None:
+def test_verdict_under_three_blocks_has_no_ratio(blocks: int) -> None:
     expected = Verdict("unclear", None, None, None, None, blocks, 3 - blocks)
     assert paired([(2.0, 1.0)] * blocks) == expected
     assert judge(center([2.0, 2.0]), 2.0, blocks) == expected
@@ -116,9 +116,7 @@ def test_under_three_blocks_there_is_no_ratio(blocks: int) -> None:
     ("ratio", "by"), [(1.05, 0.1), (0.95, 0.1), (1.0, 0.1), (1.03, 0.08), (1.2, 0.5), (1.02, 0.05)]
 )
 @pytest.mark.parametrize("blocks", [3, 5, 10])
-def test_with_so_many_more_blocks_of_the_same_spread_it_tells_and_with_one_less_it_does_not(
-    ratio: float, by: float, blocks: int
-) -> None:
+def test_further_blocks_needed_are_the_fewest_that_decide(ratio: float, by: float, blocks: int) -> None:
     now = center(spread(ratio, by, blocks))
 
     def with_more(more: int) -> Verdict:
@@ -134,7 +132,7 @@ def test_with_so_many_more_blocks_of_the_same_spread_it_tells_and_with_one_less_
 
 
 @pytest.mark.claim("The number of further samples that would tell is right if they spread as before")
-def test_beyond_a_thousand_it_says_no_number() -> None:
+def test_further_blocks_over_a_thousand_are_not_stated() -> None:
     # The spread with which t = 2.58 standard errors reach 1.02 after this many blocks.
     def at(blocks: int) -> float:
         return log(1.02) * sqrt(blocks) / stats.norm.ppf(0.995)
@@ -172,7 +170,7 @@ def share_that_covers(found: list[Verdict], truth: float) -> float:
 @pytest.mark.parametrize("truth", [1.0, 0.4])
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("count", COUNTS)
-def test_ratios_by_block_are_covered(noise: Noise, count: int, truth: float) -> None:
+def test_interval_of_paired_ratios_covers_the_truth(noise: Noise, count: int, truth: float) -> None:
     pairs = zip(*draws(noise, count, drift=0.2), strict=True)
     found = [paired([(truth * a, b) for a, b in zip(mine, base, strict=True)], WIDE) for mine, base in pairs]
     assert share_that_covers(found, truth) >= 0.99 - CHANCE
@@ -181,7 +179,7 @@ def test_ratios_by_block_are_covered(noise: Noise, count: int, truth: float) -> 
 @pytest.mark.claim("The interval of a ratio holds the true ratio 99 times in 100")
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("count", COUNTS)
-def test_ratios_of_two_runs_are_covered(noise: Noise, count: int) -> None:
+def test_interval_of_two_run_ratios_covers_the_truth(noise: Noise, count: int) -> None:
     found = [
         judge(apart(after, before), float(np.median(after) / np.median(before)), count, WIDE)
         for after, before in zip(*(part[:1_000] for part in draws(noise, count)), strict=True)
@@ -189,7 +187,7 @@ def test_ratios_of_two_runs_are_covered(noise: Noise, count: int) -> None:
     assert share_that_covers(found, 1.0) >= 0.99 - 3 * sqrt(0.99 * 0.01 / 1_000)
 
 
-def test_runs_of_unequal_length_and_noise_are_covered() -> None:
+def test_interval_of_unequal_runs_covers_the_truth() -> None:
     random = np.random.default_rng(3)
     before, after = (
         np.exp(0.02 * random.standard_normal((1_000, 4))),
@@ -203,7 +201,7 @@ def test_runs_of_unequal_length_and_noise_are_covered() -> None:
 
 
 @pytest.mark.claim("The interval of a ratio holds the true ratio 99 times in 100")
-def test_an_interval_is_no_wider_than_it_needs_to_be() -> None:
+def test_interval_is_not_wider_than_necessary() -> None:
     for count in COUNTS:
         pairs = zip(*draws(EVEN, count), strict=True)
         found = [paired(list(zip(mine, base, strict=True)), WIDE) for mine, base in pairs]
@@ -211,7 +209,7 @@ def test_an_interval_is_no_wider_than_it_needs_to_be() -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_two_modes_of_the_same_weight_are_the_worst_case(count: int) -> None:
+def test_interval_of_two_equal_modes_covers_the_truth(count: int) -> None:
     """One time in thirty, one engine is in the fast mode and the other in the slow mode in all three blocks."""
     pairs = zip(*draws(HALVES, count), strict=True)
     found = [paired(list(zip(mine, base, strict=True)), WIDE) for mine, base in pairs]

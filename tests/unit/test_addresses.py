@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_first_line_of_a_file_is_an_address(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_is_the_first_line_of_its_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve_address(f"file:{file}") == ADDRESS
     monkeypatch.chdir(file.parent)
     assert resolve_address("file:address") == ADDRESS
@@ -32,14 +32,14 @@ def test_the_first_line_of_a_file_is_an_address(file: Path, monkeypatch: pytest.
     assert resolve_address("file:link") == ADDRESS
 
 
-def test_a_variable_is_removed_from_the_environment_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_is_removed_from_environment_but_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNO_TEST_ADDRESS", ADDRESS)
     assert resolve_address("env:DYNO_TEST_ADDRESS") == resolve_address("env:DYNO_TEST_ADDRESS") == ADDRESS
     assert "DYNO_TEST_ADDRESS" not in os.environ
 
 
 @pytest.mark.parametrize("text", [ADDRESS, "", "env", "unix:///run/redis.sock?db=0"])
-def test_any_other_text_is_an_address_itself(text: str) -> None:
+def test_text_without_env_or_file_prefix_is_literal(text: str) -> None:
     assert resolve_address(text) == text
 
 
@@ -71,7 +71,7 @@ def spoil(file: Path, how: str) -> None:
         ),
     ],
 )
-def test_a_missing_or_public_file_is_refused(file: Path, how: str, message: str) -> None:
+def test_unusable_or_public_address_file_is_refused(file: Path, how: str, message: str) -> None:
     spoil(file, how)
     with pytest.raises(ValueError, match=f"^{re.escape(message.format(file))}$"):
         resolve_address(f"file:{file}")
@@ -89,7 +89,7 @@ def test_a_missing_or_public_file_is_refused(file: Path, how: str, message: str)
         ("mysql://me:s3cret", "is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40"),
     ],
 )
-def test_error_messages_do_not_have_the_address(
+def test_error_messages_omit_the_address(
     file: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     monkeypatch.setenv("DYNO_TEST_EMPTY", "")

@@ -23,7 +23,7 @@ def section(by_engine: Mapping[str, Sequence[str]]) -> Section:
     return table
 
 
-def test_operations_that_were_not_executed_are_counted() -> None:
+def test_unexecuted_operations_are_counted() -> None:
     table = section({"slow": ["1"], "fast": ["1", "2", "3", "4", "5"], "other": ["1", "2", "0", "4", "5"]})
     assert table.remark == "1 of 5 operations executed by all (slow 1, fast 5, other 5), 1 with the same answer"
     # Three operations with equal answers, and the one with different answers.

@@ -107,7 +107,7 @@ def modules(*packages: str, without: tuple[str, ...] = ()) -> list[str]:
     return names
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_modules_have_no_circular_imports() -> None:
     """Imports inside functions and for type checking count too. What a package hands on from its modules does not."""
     files = {name for name, path in PATHS.items() if path.name != "__init__.py"}
     TopologicalSorter({name: {found.of for found in IMPORTS[name]} & files for name in files}).prepare()
@@ -119,7 +119,7 @@ WORKERS = ("dyno.measure.worker", "dyno.measure.remote")
 LISTS = ("dyno.engines", "dyno.registry", "dyno.suites")
 
 
-def test_imports_are_seen() -> None:
+def test_imports_of_every_form_are_found() -> None:
     """Imports of every form are found: if some were overlooked, the other tests would pass wrongly."""
     found = {(str(found.by), found.of) for every in IMPORTS.values() for found in every}
     assert ("dyno.registry", "dyno.engines") in found, "import a.b"
@@ -131,7 +131,7 @@ def test_imports_are_seen() -> None:
 
 
 @pytest.mark.claim("Statistics and reports come from run files alone")
-def test_stats_and_report_are_pure_functions_of_run_files() -> None:
+def test_stats_and_report_import_no_runner_or_registry() -> None:
     assert bad(modules("dyno.stats", "dyno.report"), *RUNNING, *LISTS) == []
     # No report may import even the types of declarations.
     assert bad(modules("dyno.stats", "dyno.report"), "dyno.contracts.suite") == []
@@ -174,7 +174,7 @@ def names_of_suites() -> set[str]:
     return words
 
 
-def test_no_name_of_a_suite_stands_in_stats_or_report() -> None:
+def test_stats_and_report_contain_no_suite_names() -> None:
     """The run file describes its suite, so a new suite needs no change in stats and report."""
     names = names_of_suites() - GENERAL
     assert {"gets", "batch", "packer", "rand-key", "get", "scan", "tradeoff", "stored_bytes"} <= names
@@ -193,11 +193,11 @@ def test_no_name_of_a_suite_stands_in_stats_or_report() -> None:
     assert found == []
 
 
-def test_stats_know_no_report() -> None:
+def test_stats_does_not_import_report() -> None:
     assert bad(modules("dyno.stats"), "dyno.report") == []
 
 
-def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
+def test_base_modules_and_results_import_nothing_above() -> None:
     above = (*RUNNING, *LISTS, "dyno.stats", "dyno.report", "dyno.published")
     words = [
         "dyno.contracts.model",
@@ -220,31 +220,31 @@ def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
     assert bad(["dyno.contracts.value_types"], "dyno") == []
 
 
-def test_what_looks_at_the_machine_is_a_leaf() -> None:
+def test_host_imports_only_itself_and_native_module() -> None:
     found = [found for name in modules("dyno.host") for found in IMPORTS[name]]
     # The native module may be imported, since it imports nothing of Dyno.
     known = ("dyno.host", "dyno._native")
     assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known)] == []
 
 
-def test_contracts_know_no_suite_and_no_engine() -> None:
+def test_contracts_import_only_contracts_and_host() -> None:
     found = [found for name in modules("dyno.contracts") for found in IMPORTS[name]]
     known = ("dyno.contracts", "dyno.host", "dyno._native")
     assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known)] == []
 
 
-def test_what_runs_knows_no_engine_and_no_suite() -> None:
+def test_runner_and_measure_import_no_engine_or_suite() -> None:
     assert bad(modules("dyno.runner", "dyno.measure"), "dyno.engines", "dyno.suites") == []
     # The plan reads declarations; the worker and its fork server need them to run.
     readers = ("dyno.runner.plan", "dyno.runner.rows", "dyno.runner.worker_pool", *WORKERS)
     assert bad(modules("dyno.runner", "dyno.measure", without=readers), "dyno.registry") == []
 
 
-def test_what_runs_knows_no_report_and_no_command() -> None:
+def test_runner_and_measure_import_no_report_or_cli() -> None:
     assert bad(modules("dyno.runner", "dyno.measure"), "dyno.report", "dyno.stats", "dyno.cli") == []
 
 
-def test_the_library_knows_no_command_and_commands_alone_use_it() -> None:
+def test_library_imports_no_cli_and_serves_frontends_only() -> None:
     assert bad(modules("dyno.library"), "dyno.cli", *LISTS, "dyno.install") == []
     users = modules(
         "dyno", without=(*modules("dyno.library", "dyno.cli"), "dyno", "dyno.runner", "dyno.pytest_plugin")
@@ -252,7 +252,7 @@ def test_the_library_knows_no_command_and_commands_alone_use_it() -> None:
     assert bad(users, "dyno.library") == []
 
 
-def test_the_workers_side_does_not_know_the_parents() -> None:
+def test_measure_does_not_import_runner() -> None:
     assert bad(modules("dyno.measure"), "dyno.runner") == []
 
 
@@ -266,7 +266,7 @@ def test_the_parent_does_not_import_the_worker() -> None:
     ]
 
 
-def test_what_gets_things_is_used_by_its_command_alone() -> None:
+def test_install_is_imported_only_by_its_command() -> None:
     """Nothing is downloaded while a run or a report is made."""
     others = modules("dyno", without=(*modules("dyno.install"), "dyno.cli.engines"))
     assert bad(others, "dyno.install") == []
@@ -281,7 +281,7 @@ def test_the_registry_alone_imports_engines_and_suites() -> None:
     assert bad(outside, "dyno.suites") == []
 
 
-def test_modules_are_imported_by_name_in_few_places() -> None:
+def test_dynamic_imports_occur_only_in_known_modules() -> None:
     """Dynamic imports would escape the other tests."""
     dynamic = ("import_module", "__import__", "exec", "eval")
     importers = set()
@@ -297,7 +297,7 @@ def test_modules_are_imported_by_name_in_few_places() -> None:
 
 
 @pytest.mark.parametrize("name", modules("dyno.engines", without=("dyno.engines",)))
-def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -> None:
+def test_engine_imports_no_other_engine_runner_or_report(name: str) -> None:
     # An engine may import modules of its own family, shared modules of other families, and servers.
     own = ".".join(name.split(".")[:3])
     families = {other.rpartition(".")[0] for other in PATHS if ".engine_" in other or other.endswith(".engines")}
@@ -313,17 +313,17 @@ def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -
 
 @pytest.mark.claim("The parent never imports an engine's library")
 @pytest.mark.parametrize("name", modules("dyno.engines"))
-def test_importing_an_engines_file_imports_no_library(name: str) -> None:
+def test_engine_module_imports_no_library_at_top_level(name: str) -> None:
     allowed = {*sys.stdlib_module_names, "dyno"}
     assert [str(found) for found in IMPORTS[name] if found.top and found.of.partition(".")[0] not in allowed] == []
 
 
-def test_a_suite_knows_no_engine_and_nothing_that_runs_or_shows_it() -> None:
+def test_suite_imports_no_engine_runner_or_report() -> None:
     above = (*RUNNING, "dyno.stats", "dyno.report", "dyno.results", "dyno.registry", "dyno.engines", "dyno.published")
     assert bad(modules("dyno.suites"), *above) == []
 
 
-def test_a_suite_knows_no_other() -> None:
+def test_suite_imports_no_other_suite() -> None:
     for suite in (path.name for path in (ROOT / "suites").iterdir() if path.is_dir() and path.name[0].isalpha()):
         own = f"dyno.suites.{suite}"
         found = [found for name in modules(own) for found in IMPORTS[name]]
@@ -331,7 +331,7 @@ def test_a_suite_knows_no_other() -> None:
         assert [str(f) for f in found if within(f.of, "dyno.suites") and not within(f.of, *known)] == []
 
 
-def test_no_engine_is_named_outside_of_its_file() -> None:
+def test_engine_names_occur_only_in_their_families() -> None:
     """There is no `if engine == ...`: the quoted name of an engine occurs in its own family only."""
     # These names have other meanings too: "memory" is a suite, "synthetic" a port, "parquet" a format, "directory" a
     # kind of file, "native" and "python" are loops, and Dyno uses the libraries numpy, pandas and pyarrow itself.
@@ -433,7 +433,7 @@ print(json.dumps([[cell["engine"] for cell in cells if cell["valid"]], sorted(sy
 
 
 @pytest.mark.claim("The parent never imports an engine's library")
-def test_a_run_imports_no_engines_library_into_the_parent(shell: Shell) -> None:
+def test_run_imports_no_engine_library_into_parent(shell: Shell) -> None:
     able = registry.engines_for(registry.suite("records"))
     specs = [spec for spec in able if spec.by_default and not spec.missing() and spec.modules]
     names = [spec.name for spec in specs]
@@ -465,7 +465,7 @@ HEAVY = (
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["list"], ["list", "engines"]])
-def test_what_is_only_looked_up_imports_nothing_that_takes_long(shell: Shell, words: list[str]) -> None:
+def test_help_and_list_import_no_heavy_modules(shell: Shell, words: list[str]) -> None:
     shell.given["XDG_CACHE_HOME"] = str(shell.home)
     fields = dict.fromkeys(known_results.NAMES, "") | dict.fromkeys(known_results.WAYS)
     killed = {"count": 1, "outcomes": {"ok": 1}, "lost": 0}
@@ -484,7 +484,7 @@ finally:
     assert (ended.status, ended.err.strip()) == (0, "")
 
 
-def test_a_command_is_listed_as_it_describes_itself() -> None:
+def test_listed_command_summary_equals_its_help() -> None:
     for name, (_, does) in COMMANDS.items():
         command = dyno_command.get_command(click.Context(dyno_command), name)
         assert command is not None and " ".join((command.help or "").split("\n\n")[0].split()) == does

@@ -51,7 +51,7 @@ def samples_of(pv: int, count: int = 200) -> list[tuple[int, float, int, int]]:
     return list(zip(*(values.tolist() for values in found[1:]), strict=True))
 
 
-def test_samples_are_read_as_they_were_written_and_arrive_in_order(tmp_path: Path) -> None:
+def test_samples_round_trip_and_arrive_in_time_order(tmp_path: Path) -> None:
     rows = {f"SR:{pv}": samples_of(pv) for pv in range(3)}
     for name, each in rows.items():
         # Each variable has two files.
@@ -73,7 +73,7 @@ def test_samples_are_read_as_they_were_written_and_arrive_in_order(tmp_path: Pat
     assert dataset.end <= further[0].batch.ts[0] < further[1].batch.ts[0]
 
 
-def test_values_that_are_not_scalar_numbers_are_left_out(tmp_path: Path) -> None:
+def test_values_other_than_finite_scalars_are_left_out(tmp_path: Path) -> None:
     rows = samples_of(0, 20)
     wild = [(rows[0][0] + 1, math.nan, 0, 0), (rows[0][0] + 2, math.inf, 0, 0)]
     again = (rows[5][0], rows[5][1] + 1, 3, 2)

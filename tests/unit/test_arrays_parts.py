@@ -35,7 +35,7 @@ def dataset() -> Dataset:
 # -- rows -------------------------------------------------------------------------------------------------
 
 
-def test_a_row_is_the_same_wherever_a_chunk_begins(dataset: Dataset) -> None:
+def test_rows_are_independent_of_chunk_boundaries(dataset: Dataset) -> None:
     whole = dataset.chunk(ROWS)
     assert tuple(whole) == NAMES and whole["uid"].tolist() == list(range(1, 2_001))
     for part in (range(1), range(7, 1_001), range(1_999, 2_000), range(1_002, 1_003)):
@@ -46,14 +46,14 @@ def test_a_row_is_the_same_wherever_a_chunk_begins(dataset: Dataset) -> None:
         assert same(np.concatenate([piece[name] for piece in pieces]), whole[name])
 
 
-def test_rows_follow_from_seed_and_version(dataset: Dataset) -> None:
+def test_rows_depend_on_seed_and_version(dataset: Dataset) -> None:
     first = dataset.chunk(ROWS)
     for other in (Dataset(2).chunk(ROWS), dataset.chunk(ROWS, version=1)):
         assert same(other["uid"], first["uid"])
         assert not any(same(other[name], first[name]) for name in NAMES if name != "uid")
 
 
-def test_the_table_is_that_of_the_published_test(dataset: Dataset) -> None:
+def test_table_matches_the_published_test(dataset: Dataset) -> None:
     assert len(COLUMNS) == 23 and len(IDS) == 13 and sum(column.sql == "text" for column in COLUMNS) == 4
     # The publication says: "The data size for pure NumPy tool sets … was exactly 250 megabytes."
     assert pytest.approx(250e6, rel=0.002) == PUBLISHED_ROWS * ROW_BYTES
@@ -65,7 +65,7 @@ def test_the_table_is_that_of_the_published_test(dataset: Dataset) -> None:
     assert {0, 1} == set(chunk["is_accountable"].tolist())
 
 
-def test_amounts_have_digits_to_the_last_bit(dataset: Dataset) -> None:
+def test_amounts_use_full_float64_precision(dataset: Dataset) -> None:
     for name in ("quantity", "total_price"):
         values = dataset.chunk(ROWS)[name]
         assert (values > 0).all() and (values != values.astype("f4")).mean() > 0.99
@@ -131,7 +131,7 @@ def test_a_wrong_sum_fails(reference: Reference, name: str, wrong: Any) -> None:
         reference.check_sum(name, wrong(reference.sum(name)))
 
 
-def test_sums_in_any_order_pass_and_sums_of_float32_fail(dataset: Dataset, reference: Reference) -> None:
+def test_check_sum_accepts_any_order_but_not_float32(dataset: Dataset, reference: Reference) -> None:
     values = dataset.chunk(ROWS)["quantity"]
     for order in (values, values[::-1], np.sort(values)):
         naive = 0.0
@@ -206,7 +206,7 @@ def test_rows_that_were_not_written_void_the_phase(dataset: Dataset) -> None:
     assert operations(share(model, "append", 1).appends(range(1_010, 1_020))) == []
 
 
-def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
+def test_later_reads_and_sums_include_updates(dataset: Dataset) -> None:
     model = model_of(dataset, 100)
     held = {name: values.copy() for name, values in dataset.chunk(range(100)).items()}
     for number in range(3):
@@ -256,14 +256,14 @@ def test_answers_of_a_null_engine_are_not_checked(dataset: Dataset) -> None:
 # -- the declaration --------------------------------------------------------------------------------------
 
 
-def test_by_default_engines_without_a_server_take_part() -> None:
+def test_default_engines_need_no_server() -> None:
     made = plan.make(RunRequest("arrays", preset="quick"))
     names = {cell.engine for cell in made.cells}
     assert "null" in names and not names & {"mariadb", "postgresql", "mysql"}
     assert all(cell.params["rows"] == 50_000 for cell in made.cells)
 
 
-def test_an_engine_is_proven_by_the_first_of_its_ports(tmp_path: Path) -> None:
+def test_flush_claims_use_each_engines_first_port(tmp_path: Path) -> None:
     from dyno.selftest.flushes import claims
 
     by_suite = {claim.spec.name: next(iter(claim.spec.ports)) for claim in claims()}

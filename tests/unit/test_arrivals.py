@@ -32,7 +32,7 @@ def in_pieces(arrivals: Arrivals, pieces: Sequence[int]) -> NDArray[np.int64]:
 
 @pytest.mark.parametrize("kind", ARRIVALS)
 @pytest.mark.parametrize("pieces", [[1] * 40, [0, 39, 0, 1], [13, 20, 7]])
-def test_the_moments_do_not_depend_on_the_pieces_in_which_they_are_taken(kind: str, pieces: list[int]) -> None:
+def test_arrival_times_are_independent_of_batching(kind: str, pieces: list[int]) -> None:
     whole = Arrivals(333.0, kind, 1, 3, seed=5).take(40)
     found = in_pieces(Arrivals(333.0, kind, 1, 3, seed=5), pieces)
     # Random gaps are summed from different starting points, so rounding may differ by 1 ns.
@@ -40,7 +40,7 @@ def test_the_moments_do_not_depend_on_the_pieces_in_which_they_are_taken(kind: s
 
 
 @pytest.mark.parametrize("kind", ARRIVALS)
-def test_moments_are_whole_nanoseconds_after_the_begin_in_the_order_of_time(kind: str) -> None:
+def test_arrival_times_are_sorted_whole_nanoseconds(kind: str) -> None:
     arrivals = Arrivals(2_000_000.0, kind, 0, 2, seed=1)
     due = in_pieces(arrivals, [50_000, 50_000])
     assert due.dtype == np.int64
@@ -61,18 +61,18 @@ def test_billions_of_arrivals_are_counted_without_drawing(kind: str) -> None:
 @pytest.mark.claim("The rate is that of all clients together")
 @pytest.mark.parametrize("clients", [1, 2, 3, 7])
 @pytest.mark.parametrize("rate", [0.5, 1.0, 3.0, 7_777.7, 1_000_000.0])
-def test_the_clients_share_one_even_grid(rate: float, clients: int) -> None:
+def test_uniform_arrivals_of_all_clients_form_one_grid(rate: float, clients: int) -> None:
     every = together(rate, UNIFORM, clients, 1_000)
     grid = np.arange(1, 1_000 * clients + 1) / rate * SECOND
     assert np.abs(every - grid).max() <= 1
 
 
-def test_each_client_has_every_nth_moment() -> None:
+def test_uniform_client_gets_every_nth_arrival() -> None:
     assert Arrivals(1_000.0, UNIFORM, 0, 4, 1).take(3).tolist() == [1_000_000, 5_000_000, 9_000_000]
     assert Arrivals(1_000.0, UNIFORM, 3, 4, 1).take(3).tolist() == [4_000_000, 8_000_000, 12_000_000]
 
 
-def test_no_error_grows_over_a_million_moments() -> None:
+def test_rounding_errors_of_arrival_times_do_not_accumulate() -> None:
     """The gap is not a whole number of nanoseconds: with rounded gaps, the last moment would be 333 µs off."""
     due = in_pieces(Arrivals(3_000_000.0, UNIFORM, 0, 1, 1), [1_000] * (MANY // 1_000))
     exact = np.round((np.arange(MANY) + 1) * (1_000 / 3)).astype(np.int64)
@@ -80,7 +80,7 @@ def test_no_error_grows_over_a_million_moments() -> None:
     assert due[-1] == 333_333_333
 
 
-def test_even_moments_need_no_seed() -> None:
+def test_uniform_arrivals_ignore_the_seed() -> None:
     assert (together(50.0, UNIFORM, 2, 100, seed=1) == together(50.0, UNIFORM, 2, 100, seed=2)).all()
 
 
@@ -89,7 +89,7 @@ def test_even_moments_need_no_seed() -> None:
 
 @pytest.mark.claim("The rate is that of all clients together")
 @pytest.mark.parametrize("clients", [1, 4])
-def test_the_gaps_are_those_of_a_poisson_process_at_the_rate_of_all_clients(clients: int) -> None:
+def test_poisson_gaps_are_exponential_at_the_total_rate(clients: int) -> None:
     rate, each = 20_000.0, 400_000 // clients
     every = together(rate, POISSON, clients, each)
     gaps = np.diff(every)
@@ -104,13 +104,13 @@ def test_the_gaps_are_those_of_a_poisson_process_at_the_rate_of_all_clients(clie
 
 
 @pytest.mark.claim("The rate is that of all clients together")
-def test_random_moments_too_are_shared_out_in_turn() -> None:
+def test_poisson_clients_take_arrivals_in_turn() -> None:
     """Client n of 4 has every fourth moment of a single client, so all clients end at about the same time."""
     alone = Arrivals(1_000.0, POISSON, 0, 1, 1).take(400)
     each = [Arrivals(1_000.0, POISSON, client, 4, 1).take(100) for client in range(4)]
     assert all(np.abs(moments - alone[client::4]).max() <= 1 for client, moments in enumerate(each))
 
 
-def test_random_moments_are_those_of_the_seed() -> None:
+def test_poisson_arrivals_depend_on_the_seed() -> None:
     assert (together(100.0, POISSON, 2, 100, seed=1) == together(100.0, POISSON, 2, 100, seed=1)).all()
     assert (together(100.0, POISSON, 2, 100, seed=1) != together(100.0, POISSON, 2, 100, seed=2)).all()

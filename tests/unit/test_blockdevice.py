@@ -39,7 +39,7 @@ def test_a_signature_is_found(kind: str, tmp_path: Path) -> None:
     assert digest(file) == before
 
 
-def test_what_was_never_written_and_what_has_no_form_hold_nothing(tmp_path: Path) -> None:
+def test_unformatted_content_has_no_signature(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     with file.open("rb") as opened:
         assert signatures(opened.fileno()) == []
@@ -48,15 +48,13 @@ def test_what_was_never_written_and_what_has_no_form_hold_nothing(tmp_path: Path
         assert signatures(opened.fileno()) == []
 
 
-def test_without_what_looks_at_signatures_nothing_is_taken_for_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_device_is_refused_if_wipefs_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with image(tmp_path / "image").open("rb") as opened, pytest.raises(DeviceBusy, match="wipefs"):
         signatures(opened.fileno())
 
 
-def test_a_look_that_failed_is_no_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_is_refused_if_wipefs_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "wipefs"
     program.write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
     program.chmod(0o755)
@@ -65,7 +63,7 @@ def test_a_look_that_failed_is_no_look(tmp_path: Path, monkeypatch: pytest.Monke
         signatures(opened.fileno())
 
 
-def test_what_is_no_block_device_is_refused_unopened(tmp_path: Path) -> None:
+def test_non_block_device_is_refused_without_opening(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").write_bytes(b"data")
     (tmp_path / "link").symlink_to("file")
@@ -79,7 +77,7 @@ def test_what_is_no_block_device_is_refused_unopened(tmp_path: Path) -> None:
 # -- on loop devices ------------------------------------------------------------------------------------------
 
 
-def test_a_bare_device_is_held_for_oneself_alone(tmp_path: Path) -> None:
+def test_bare_device_is_held_exclusively(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     before = digest(file)
     with loop_device(file) as device:
@@ -93,7 +91,7 @@ def test_a_bare_device_is_held_for_oneself_alone(tmp_path: Path) -> None:
 
 @pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
 @pytest.mark.parametrize("kind", CONTENTS)
-def test_a_device_that_holds_something_is_refused(kind: str, tmp_path: Path) -> None:
+def test_device_with_content_is_refused(kind: str, tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     CONTENTS[kind](file)
     before = digest(file)
@@ -105,14 +103,14 @@ def test_a_device_that_holds_something_is_refused(kind: str, tmp_path: Path) -> 
     assert digest(file) == before
 
 
-def test_a_device_that_is_mounted_is_refused_by_where(tmp_path: Path) -> None:
+def test_mounted_device_is_refused_with_its_mount_point(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     ext4(file)
     with loop_device(file) as device, mounted(device, tmp_path / "there", "-o", "ro,noload"):
         assert refused(device) == f"is in use: it is mounted on {tmp_path / 'there'}"
 
 
-def test_a_device_that_is_swap_is_refused(tmp_path: Path) -> None:
+def test_swap_device_is_refused(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     swap(file)
     with loop_device(file) as device:
@@ -126,14 +124,14 @@ def test_a_device_that_is_swap_is_refused(tmp_path: Path) -> None:
             sh("swapoff", device)
 
 
-def test_a_device_that_is_read_only_or_has_nothing_behind_it_is_refused(tmp_path: Path) -> None:
+def test_read_only_or_zero_size_device_is_refused(tmp_path: Path) -> None:
     with loop_device(image(tmp_path / "image"), "--read-only") as device:
         assert refused(device) == "is read-only"
     with loop_device(image(tmp_path / "empty", 0)) as device:
         assert refused(device).startswith("has size 0")
 
 
-def test_a_device_with_partitions_and_a_partition_are_refused(tmp_path: Path) -> None:
+def test_partitions_and_partitioned_devices_are_refused(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     CONTENTS["dos"](file)
     before = digest(file)
@@ -157,9 +155,7 @@ def test_a_device_with_partitions_and_a_partition_are_refused(tmp_path: Path) ->
 
 
 @pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
-def test_a_device_that_changes_between_the_look_and_the_opening_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_device_replaced_before_opening_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")
     ext4(precious)
     before, link, really = digest(precious), tmp_path / "link", os.open
@@ -177,7 +173,7 @@ def test_a_device_that_changes_between_the_look_and_the_opening_is_refused(
 
 
 @pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
-def test_what_is_written_to_is_what_was_judged(tmp_path: Path) -> None:
+def test_writes_go_to_the_checked_device(tmp_path: Path) -> None:
     """Writes go to the checked device even after its path leads to another one."""
     bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")
     ext4(precious)
@@ -194,7 +190,7 @@ def test_what_is_written_to_is_what_was_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [MIB, 4 * MIB])
-def test_a_discard_gives_up_the_begin_alone(length: int, tmp_path: Path) -> None:
+def test_discard_frees_only_the_given_length(length: int, tmp_path: Path) -> None:
     file = tmp_path / "image"
     file.write_bytes(b"x" * 8 * MIB)
     with loop_device(file) as device, held(device, writable=True) as mine:

@@ -90,7 +90,7 @@ def test_a_bundle_has_the_run_and_its_plan(packed: Path) -> None:
 
 
 @pytest.mark.claim("A changed byte of a bundle is noticed")
-def test_a_changed_byte_is_refused(packed: Path) -> None:
+def test_changed_or_truncated_bundle_is_refused(packed: Path) -> None:
     content, draws = packed.read_bytes(), random.Random(42)
     for _ in range(1_000):
         at = draws.randrange(len(content))
@@ -158,13 +158,13 @@ def faster(members: dict[str, bytes]) -> None:
         (lambda members: members.update({"RUN.json": b"x"}), False, "the same name"),
     ],
 )
-def test_what_was_hashed_again_is_refused(
+def test_forged_and_resealed_bundle_is_refused(
     packed: Path, change: Callable[[dict[str, bytes]], None], listed: bool, says: str
 ) -> None:
     assert says in refusal(rewritten(packed, change, listed))
 
 
-def test_a_bomb_is_not_unpacked(packed: Path) -> None:
+def test_zip_bomb_is_not_unpacked(packed: Path) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         with archive.open("run.json", "w", force_zip64=True) as member:
@@ -190,7 +190,7 @@ GONE = ("/home/alice", "secret-project", "~/notes", "buildhost7", "10.11.12.13",
 
 
 @pytest.mark.claim("A bundle has no path, host name, user name or address")
-def test_places_and_names_are_not_in_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundle_omits_paths_hosts_users_and_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"buildhost7.example.org": anonymous.HOST_MARK, "alice": anonymous.USER_MARK}
     monkeypatch.setattr(bundle, "names_of_this_machine", lambda: names)
 
@@ -248,7 +248,7 @@ def in_setting(header: Data, trials: list[Data], secret: str) -> None:
 @pytest.mark.claim("What looks like a secret is not published")
 @pytest.mark.parametrize("where", [in_text, in_setting])
 @pytest.mark.parametrize("secret", SECRETS)
-def test_a_planted_secret_is_refused_or_not_there(
+def test_planted_secret_is_refused_or_removed(
     tmp_path: Path, where: Callable[[Data, list[Data], str], None], secret: str
 ) -> None:
     path = changed(tmp_path, lambda header, trials: where(header, trials, secret))
@@ -271,7 +271,7 @@ def test_a_parameter_that_names_a_path_is_refused(tmp_path: Path) -> None:
         bundle.pack(changed(tmp_path, named))
 
 
-def test_what_readers_refuse_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundle_too_large_to_read_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "MOST_UNPACKED", 1_000)
     with pytest.raises(UsageError, match="unpacked it has"):
         bundle.pack(RUN)
@@ -282,7 +282,7 @@ def test_what_readers_refuse_is_not_written(monkeypatch: pytest.MonkeyPatch) -> 
     [(1, {"until": "12.5%", "within": 600.0}), (6, {})],
     ids=["own", "of the preset"],
 )
-def test_plan_of_a_bundle_ends_like_its_run(tmp_path: Path, least: int, expected: dict[str, Any]) -> None:
+def test_bundle_plan_keeps_the_runs_stopping_rule(tmp_path: Path, least: int, expected: dict[str, Any]) -> None:
     def until_narrow(header: Data, trials: list[Data]) -> None:
         header["preset"] = "quick"
         header["plan"] |= {"until": 0.125, "within": 600.0, "least": least}
@@ -296,7 +296,7 @@ def test_ordinary_settings_are_no_secrets() -> None:
         assert anonymous.secret_in(text) is None, text
 
 
-def test_a_run_that_contradicts_itself_is_not_published(tmp_path: Path) -> None:
+def test_contradictory_run_is_not_bundled(tmp_path: Path) -> None:
     def more(header: Data, trials: list[Data]) -> None:
         next(s for trial in trials for s in trial["samples"] if s.get("histogram"))["operations"] += 1
 

@@ -31,19 +31,19 @@ def four(monkeypatch: pytest.MonkeyPatch) -> None:
         ("7", 7),
     ],
 )
-def test_a_number_may_be_told_by_the_cpus(text: str, number: int, four: None) -> None:
+def test_number_may_be_a_multiple_of_cpus(text: str, number: int, four: None) -> None:
     assert by_cpus(1, 50)(text) == number
 
 
 @pytest.mark.parametrize("text", ["cpu", "cpus/0", "-1cpus", "cpus*2", "0", "51", "1.5", "cpus/"])
-def test_what_is_no_number_is_said(text: str) -> None:
+def test_invalid_cpu_expression_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a whole number from 1 to 50"):
         by_cpus(1, 50)(text)
     with pytest.raises(UsageError, match="clients=cpu"):
         CLIENTS.read("cpu", "parameter")
 
 
-def test_a_published_experiment_is_told_by_the_cpus_of_this_machine(four: None) -> None:
+def test_published_experiment_scales_with_the_machines_cpus(four: None) -> None:
     found = published.experiment("cloudmercato-cpu")
     assert found.plan["clients"] == [1, 2, 3, 4, 6, 8]
     linear, flat = (finding.claims[0] for finding in found.findings if finding.claims)
@@ -53,7 +53,7 @@ def test_a_published_experiment_is_told_by_the_cpus_of_this_machine(four: None) 
     assert found.citation == "Cloud Mercato, Why you should use sysbench", "its year is not known"
 
 
-def test_what_is_no_number_of_clients_is_an_error() -> None:
+def test_published_plan_with_invalid_clients_is_refused() -> None:
     plan = {"suite": "cpu", "engine": ["x"], "clients": ["many"]}
     with pytest.raises(ValueError, match="expected a whole number"):
         parse("made-up", {"title": "t", "author": "a", "machine": "m", "notes": [], "plan": plan})

@@ -35,7 +35,7 @@ MOST = {
 
 
 @pytest.mark.claim("A row's share of the machine's ceilings is shown only if they were probed on its file system")
-def test_a_probe_tells_each_and_is_kept_for_its_file_system(tmp_path: Path) -> None:
+def test_probed_ceilings_are_cached_per_file_system(tmp_path: Path) -> None:
     found = ceilings.probe(tmp_path, 0.04)
     assert set(found) == set(ceilings.NAMES)
     assert all(value is None or value == found["probed"] or value > 0 for value in found.values())
@@ -47,7 +47,7 @@ def test_a_probe_tells_each_and_is_kept_for_its_file_system(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kept", ["", "[]", "{", '{"flushes_per_second": "many"}', '{"flushes_per_second": -1}'])
-def test_what_is_kept_and_of_no_use_is_not_known(kept: str, tmp_path: Path) -> None:
+def test_malformed_cached_ceilings_are_ignored(kept: str, tmp_path: Path) -> None:
     ceilings.keep(tmp_path / "cache", tmp_path, dict(MOST))
     (file,) = (tmp_path / "cache/ceilings").iterdir()
     file.write_text(kept)
@@ -72,13 +72,13 @@ def run(**host: Any) -> Run:
 
 
 @pytest.mark.claim("A row's share of the machine's ceilings is shown only if they were probed on its file system")
-def test_a_row_has_its_share_of_the_flushes_and_of_a_core() -> None:
+def test_row_has_shares_of_flushes_and_one_core() -> None:
     (share,) = shares(run(ceilings=MOST))
     assert share.flushes == pytest.approx(0.25, rel=0.01)
     assert share.cores == pytest.approx(0.5, rel=0.01) and share.memory is None
 
 
-def test_the_page_says_it(tmp_path: Path) -> None:
+def test_page_shows_shares_only_if_probed(tmp_path: Path) -> None:
     shown = [replace(run(**host), path=tmp_path / "r.json") for host in ({"ceilings": MOST}, {})]
     for found in shown:
         found.path.write_text("")
@@ -88,13 +88,13 @@ def test_the_page_says_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", [{}, {"ceilings": None}])
-def test_where_nobody_probed_nothing_is_said(host: dict[str, Any]) -> None:
+def test_unprobed_run_shows_no_ceilings(host: dict[str, Any]) -> None:
     found, out = run(**host), io.StringIO()
     sections.render(notes.ceiling_sections(found), Console(file=out, width=200))
     assert shares(found) == [] and out.getvalue() == "" and "probed" not in notes.machine(found)
 
 
-def test_what_flushes_nothing_and_what_tells_bytes() -> None:
+def test_tier_process_has_memory_but_no_flush_share() -> None:
     """At tier process commits don't wait for flushes, so only the share of the memory bandwidth is known."""
     found = run(ceilings=MOST)
     cells = [replace(cell, tier=Tier.PROCESS) for cell in found.cells]
@@ -105,7 +105,7 @@ def test_what_flushes_nothing_and_what_tells_bytes() -> None:
     assert share.flushes is None and share.memory == pytest.approx(0.5, rel=0.01)
 
 
-def test_every_report_tells_the_ceilings() -> None:
+def test_every_report_shows_the_ceilings() -> None:
     found, out = run(ceilings=MOST), io.StringIO()
     told = "at most 1,000 flushes/s, 10.0 GB/s of memory, 400 prime searches/s on a core (probed 2026-01-02)"
     assert told in notes.machine(found) and told in " ".join(as_markdown(found).split()).replace("\xa0", " ")
@@ -113,9 +113,7 @@ def test_every_report_tells_the_ceilings() -> None:
     assert "50% of one core" in out.getvalue()
 
 
-def test_the_doctor_probes_when_asked_and_a_run_has_it_from_then_on(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_and_runs_show_cached_ceilings(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test writes figures to the cache itself, since a probe takes 20 seconds."""
     shell.given["XDG_CACHE_HOME"] = str(tmp_path)
     shell.work.mkdir(exist_ok=True)

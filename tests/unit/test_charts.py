@@ -153,13 +153,13 @@ def one(records: Sequence[Record], engine: str, phase: str = "rand-key", **more:
 # -- all charts -----------------------------------------------------------------------------------------------
 
 
-def test_there_are_these_charts_in_this_order(run: Run) -> None:
+def test_charts_are_listed_in_fixed_order(run: Run) -> None:
     assert tuple(chart.name for chart in charts.of(drawable(run))) == NAMES
     assert [chart.name for chart in charts.of(run)] == [chart.name for chart in FIXED]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_records_have_what_all_have_and_what_the_table_shows(run: Run, name: str) -> None:
+def test_records_have_common_and_table_columns(run: Run, name: str) -> None:
     shown = drawable(run)
     chart = named(shown, name)
     records = chart.records(shown)
@@ -171,7 +171,7 @@ def test_records_have_what_all_have_and_what_the_table_shows(run: Run, name: str
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_panel_draws_with_the_names_of_its_engines(run: Run, name: str) -> None:
+def test_every_panel_shows_its_engine_names(run: Run, name: str) -> None:
     shown = drawable(run)
     chart = named(shown, name)
     for panel in panels(chart, chart.records(shown)):
@@ -186,7 +186,7 @@ def test_every_panel_draws_with_the_names_of_its_engines(run: Run, name: str) ->
 
 @pytest.mark.claim("Charts mix no tiers or parameters, and show the figures of dyno show")
 @pytest.mark.parametrize("name", NAMES)
-def test_tiers_and_parameters_are_never_in_one_panel(run: Run, name: str) -> None:
+def test_panels_mix_no_tiers_or_parameters(run: Run, name: str) -> None:
     shown = drawable(run)
     chart = named(shown, name)
     found = panels(chart, chart.records(shown))
@@ -201,7 +201,7 @@ def test_tiers_and_parameters_are_never_in_one_panel(run: Run, name: str) -> Non
 
 @pytest.mark.claim("Charts mix no tiers or parameters, and show the figures of dyno show")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_row_that_is_not_valid_has_no_figure(run: Run, name: str) -> None:
+def test_invalid_row_has_no_figure(run: Run, name: str) -> None:
     shown = void(drawable(run), "lmdb")
     records = [r for r in named(shown, name).records(shown) if (r["engine"], r["phase"]) == ("lmdb", "rand-key")]
     if name != "throughput":
@@ -211,7 +211,7 @@ def test_a_row_that_is_not_valid_has_no_figure(run: Run, name: str) -> None:
     assert {(r["instead"], r["why"]) for r in records} == {("void", "void: got 1, expected 2")}
 
 
-def test_a_row_that_is_not_valid_is_named_and_not_drawn(run: Run) -> None:
+def test_invalid_row_is_named_but_not_drawn(run: Run) -> None:
     chart, shown = BY_NAME["throughput"], void(run, "lmdb")
     panel = next(p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
     svg = drawn(chart, shown, panel.records)
@@ -242,7 +242,7 @@ def test_remarks_stand_beside_the_figure(run: Run) -> None:
 
 
 @pytest.mark.claim("Charts mix no tiers or parameters, and show the figures of dyno show")
-def test_throughput_is_that_of_show(run: Run) -> None:
+def test_throughput_equals_that_of_show(run: Run) -> None:
     cells = export.as_data(run)["cells"]
     records = BY_NAME["throughput"].records(run)
     assert len(records) == len(cells)
@@ -254,7 +254,7 @@ def test_throughput_is_that_of_show(run: Run) -> None:
         assert {**figures, "unit": record["unit"]} == cell["throughput"]
 
 
-def test_bars_are_as_long_as_the_figures(run: Run) -> None:
+def test_bar_lengths_are_proportional_to_throughput(run: Run) -> None:
     chart = BY_NAME["throughput"]
     records = [r for r in chart.records(run) if (r["phase"], r["tier"]) == ("rand-key", "process")]
     assert [record["engine"] for record in records] == ["lmdb", "sqlite", "null", "nullkv"], "the best first"
@@ -271,7 +271,7 @@ def _length(path: str) -> float:
     return max(float(x) for x in re.findall(r"[Mh]([\d.]+)", path))
 
 
-def test_an_interval_is_drawn_where_there_is_one(run: Run) -> None:
+def test_interval_is_drawn_only_where_known(run: Run) -> None:
     chart = BY_NAME["throughput"]
     few = replace(run, attempts=tuple(a for a in run.attempts if a.block < 2))
     for shown, count in ((run, 2), (few, 0)):
@@ -280,7 +280,7 @@ def test_an_interval_is_drawn_where_there_is_one(run: Run) -> None:
         assert len(re.findall(r"<line[^>]*stroke=\"#1f2328\"", svg)) == count
 
 
-def test_a_trial_is_a_dot(run: Run) -> None:
+def test_trials_are_drawn_as_dots(run: Run) -> None:
     chart = BY_NAME["throughput"]
     place = ("rand-key", "process")
     found = {r["engine"]: r for r in chart.records(run) if (r["phase"], r["tier"]) == place}
@@ -314,7 +314,7 @@ def symbols(svg: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["throughput", "ratios", "clients"])
-def test_a_wide_interval_squashes_nothing(run: Run, name: str) -> None:
+def test_wide_interval_is_clipped_with_an_arrow(run: Run, name: str) -> None:
     """The interval is clipped and ends in an arrow."""
     shown = by_clients(run)
     chart = named(shown, name)
@@ -342,7 +342,7 @@ def test_panels_of_ratios_share_one_axis(run: Run) -> None:
     assert len(axes) == len(PHASES) and len(set(map(frozenset, axes))) == 1
 
 
-def test_sizes_are_those_of_show_and_the_smallest_stands_first(run: Run) -> None:
+def test_size_chart_shows_disk_bytes_smallest_first(run: Run) -> None:
     known = {"lmdb": 3_000_000, "sqlite": 1_000_000, "memory": None, "null": None, "nullkv": None}
     sized = changed(run, lambda name, s: replace(s, bytes_on_disk=known[name], written_bytes=500, payload_bytes=200))
     records = BY_NAME["size"].records(sized)
@@ -357,7 +357,7 @@ def test_sizes_are_those_of_show_and_the_smallest_stands_first(run: Run) -> None
 # -- sweeps ---------------------------------------------------------------------------------------------------
 
 
-def test_clients_are_shown_where_their_number_varies(run: Run) -> None:
+def test_clients_chart_exists_only_if_clients_vary(run: Run) -> None:
     assert "clients" not in {chart.name for chart in charts.of(run)}
     shown = by_clients(run)
     chart = named(shown, "clients")
@@ -386,7 +386,7 @@ def by_records(run: Run, *values: Any, rates: Mapping[str, Sequence[float]] | No
     return replace(run, cells=tuple(cells), attempts=tuple(attempts))
 
 
-def test_every_numeric_parameter_with_several_values_has_a_chart(run: Run) -> None:
+def test_numeric_parameter_with_several_values_has_chart(run: Run) -> None:
     def swept(*values: Any) -> list[str]:
         return [chart.name for chart in charts.of(by_records(run, *values)) if chart.name.startswith("sweep:")]
 
@@ -400,7 +400,7 @@ def test_every_numeric_parameter_with_several_values_has_a_chart(run: Run) -> No
 @pytest.mark.parametrize(
     ("values", "scale"), [((10, 199), "linear"), ((10, 200), "log"), ((0, 1_000), "linear"), ((-1, 50), "linear")]
 )
-def test_a_wide_scale_is_logarithmic(run: Run, values: tuple[int, int], scale: str) -> None:
+def test_sweep_axis_is_logarithmic_for_wide_ranges(run: Run, values: tuple[int, int], scale: str) -> None:
     shown = by_records(run, *values)
     spec = named(shown, "sweep:records").spec(notes.engines(shown), "op")
     x = spec["layer"][0]["encoding"]["x"]
@@ -411,7 +411,7 @@ CROSSING = {"lmdb": (8e4, 4e4, 2e4), "sqlite": (2e4, 2e4, 8e4)}
 
 
 @pytest.mark.claim("A crossing point lies between two values with clear verdicts")
-def test_where_lines_cross_is_interpolated_on_the_scale_of_the_axis(run: Run) -> None:
+def test_crossing_is_interpolated_on_the_axis_scale(run: Run) -> None:
     """One engine is twice as fast at 1,000 records and a quarter as fast at 10,000. On logarithmic axes the lines
     cross after a third of the way."""
     shown = by_records(run, 100, 1_000, 10_000, rates=CROSSING)
@@ -428,7 +428,7 @@ def test_where_lines_cross_is_interpolated_on_the_scale_of_the_axis(run: Run) ->
 
 
 @pytest.mark.claim("A crossing point lies between two values with clear verdicts")
-def test_where_a_verdict_between_is_unclear_the_crossing_is_no_point(run: Run) -> None:
+def test_crossing_with_unclear_verdicts_is_a_range(run: Run) -> None:
     shown = by_records(run, 100, 1_000, 10_000, rates={"lmdb": (8e4, 2e4, 2e4), "sqlite": (2e4, 2e4, 8e4)})
     (text,) = [s["text"] for s in named(shown, "sweep:records").says(shown) if s["phase"] == "rand-key"]
     assert text == "between records = 100 and 10,000, sqlite becomes faster than lmdb"
@@ -439,7 +439,7 @@ def test_lines_that_do_not_cross_have_no_crossing(run: Run) -> None:
     assert named(shown, "sweep:records").says(shown) == [] == list(sweeps.rows(shown))
 
 
-def test_a_sweep_may_be_of_another_metric_or_of_a_fact(run: Run) -> None:
+def test_sweep_may_show_another_metric_or_fact(run: Run) -> None:
     shown = changed(compressed(by_records(run, 100, 1_000)), lambda _, s: replace(s, client_peak_bytes=5 << 20))
     for by, unit in (("p99", "p99 of the latency"), ("memory", "peak memory"), ("ratio", "ratio")):
         (chart,) = (chart for chart in charts.of(shown, by) if chart.name == "sweep:records")
@@ -452,7 +452,7 @@ def test_a_sweep_may_be_of_another_metric_or_of_a_fact(run: Run) -> None:
 # -- ratios ---------------------------------------------------------------------------------------------------
 
 
-def test_ratios_are_those_of_the_comparison_in_both_directions(run: Run) -> None:
+def test_ratios_equal_comparison_verdicts_in_both_directions(run: Run) -> None:
     records = BY_NAME["ratios"].records(run)
     names = [(record["phase"], record["engine"], record["baseline"]) for record in records]
     assert sorted(names) == sorted((phase, *two) for phase in PHASES for two in permutations(("lmdb", "sqlite")))
@@ -474,7 +474,7 @@ def test_a_verdict_is_written_beside_its_ratio(run: Run) -> None:
     assert vega.VERDICTS["faster"][0] in svg
 
 
-def test_without_a_ratio_there_is_the_verdict_alone(run: Run) -> None:
+def test_missing_ratio_shows_only_the_verdict(run: Run) -> None:
     chart = BY_NAME["ratios"]
     few = replace(run, attempts=tuple(a for a in run.attempts if a.block < 2))
     record = one(chart.records(few), "lmdb", baseline="sqlite")
@@ -484,7 +484,7 @@ def test_without_a_ratio_there_is_the_verdict_alone(run: Run) -> None:
     assert any(text.startswith("can't tell") for text in texts(svg))
 
 
-def test_a_ratio_has_the_remarks_of_both(run: Run) -> None:
+def test_ratio_has_remarks_of_engine_and_baseline(run: Run) -> None:
     slow = changed(run, lambda name, s: replace(s, ended_by="budget") if name == "sqlite" else s)
     records = BY_NAME["ratios"].records(slow)
     assert "budget" in one(records, "sqlite", baseline="lmdb")["remarks"].partition("baseline: ")[0]
@@ -508,7 +508,7 @@ def packed(run: Run) -> Run:
     return replace(run, header=header, cells=tuple(cells), attempts=tuple(attempts))
 
 
-def test_a_suite_has_the_chart_that_it_declares(run: Run) -> None:
+def test_suite_declared_chart_has_its_records(run: Run) -> None:
     shown = packed(run)
     chart = named(shown, "tradeoff")
     assert chart.records(run) == []
@@ -524,7 +524,7 @@ def test_a_suite_has_the_chart_that_it_declares(run: Run) -> None:
 WAIT = Curve("wait", "Wait", "Down is faster.", x=Axis("param", "clients"), y=Axis("metric", "p50"))
 
 
-def test_a_chart_over_a_parameter_has_all_its_values_in_a_panel_and_is_none_of_one_value(run: Run) -> None:
+def test_parameter_chart_has_one_panel_for_several_values(run: Run) -> None:
     told = {**run.header, "charts": [asdict(WAIT)]}
     shown = by_clients(replace(run, header=told))
     chart = named(shown, "wait")
@@ -533,7 +533,7 @@ def test_a_chart_over_a_parameter_has_all_its_values_in_a_panel_and_is_none_of_o
     assert chart.records(replace(run, header=told)) == []
 
 
-def test_facts_are_marked_on_an_axis_where_they_are_among_its_values(run: Run) -> None:
+def test_axis_marks_only_facts_within_its_range(run: Run) -> None:
     marked = replace(WAIT, x=Axis("param", "clients", marks=("knee", "beyond", "unheard-of")))
     told = {**run.header, "charts": [asdict(marked)]}
     shown = by_clients(replace(run, header=told))
@@ -544,7 +544,7 @@ def test_facts_are_marked_on_an_axis_where_they_are_among_its_values(run: Run) -
     assert seen.count("knee") == 1 and "beyond" not in seen and "unheard-of" not in seen
 
 
-def test_a_line_of_a_parameter_has_a_colour_and_a_shape_of_its_own(run: Run) -> None:
+def test_parameter_lines_differ_in_colour_and_shape(run: Run) -> None:
     shown = packed(run)
     chart = named(shown, "tradeoff")
     (panel,) = (p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
@@ -563,7 +563,7 @@ def test_a_line_of_a_parameter_has_a_colour_and_a_shape_of_its_own(run: Run) -> 
     assert len({colour for _, colour, _ in looks}) == len({outline for _, _, outline in looks}) == 2
 
 
-def test_charts_of_two_suites_that_are_called_the_same_are_told_apart(run: Run) -> None:
+def test_charts_of_same_name_are_prefixed_by_suite(run: Run) -> None:
     one_suite = packed(run)
     other = replace(one_suite, header={**one_suite.header, "plan": {**run.plan, "suite": "other"}})
     names = [[chart.name for chart in found][-1] for found in charts.of_runs([one_suite, other])]
@@ -578,7 +578,7 @@ def spans(seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.random.default_rng(seed).lognormal(9, 1.5, 4_000).astype(np.int64) + 1
 
 
-def test_percentiles_are_those_of_all_trials_together(run: Run) -> None:
+def test_percentiles_pool_all_trials(run: Run) -> None:
     blocks = iter(range(10_000))
     seeds: dict[str, list[int]] = {}
 
@@ -604,7 +604,7 @@ def test_percentiles_are_those_of_all_trials_together(run: Run) -> None:
         assert (at[50.0], at[90.0], at[99.0], at[99.9]) == tuple(record[p] for p in ("p50", "p90", "p99", "p999"))
 
 
-def test_percentiles_reach_as_far_as_there_are_values(run: Run) -> None:
+def test_percentiles_need_ten_values_beyond_them(run: Run) -> None:
     hundred = changed(run, lambda _, s: replace(s, histogram=times(*range(1_000, 1_100))) if not s.bulk else s)
     record = one(BY_NAME["latency"].records(hundred), "lmdb")
     # Three trials of 100 operations have 300 values, of which ten are beyond 96.7 %.
@@ -614,7 +614,7 @@ def test_percentiles_reach_as_far_as_there_are_values(run: Run) -> None:
     assert few["percentile"] == [50, 90]
 
 
-def test_a_curve_is_of_steps_each_as_high_as_its_end(run: Run) -> None:
+def test_latency_curve_is_a_step_function(run: Run) -> None:
     hundred = changed(run, lambda _, s: replace(s, histogram=times(*range(1_000, 1_100))) if not s.bulk else s)
     svg = drawn(BY_NAME["latency"], hundred, [one(BY_NAME["latency"].records(hundred), "lmdb")])
     path = next(re.findall(r'd="([^"]+)"', svg[at:])[0] for at in [svg.index("mark-line")])
@@ -625,12 +625,12 @@ def test_a_curve_is_of_steps_each_as_high_as_its_end(run: Run) -> None:
     assert points[0][0] == points[1][0] and points[0][1] > points[1][1]
 
 
-def test_a_curve_has_few_points_the_usual_percentiles_among_them() -> None:
+def test_latency_grid_is_small_and_has_usual_percentiles() -> None:
     assert len(latency.GRID) <= 60
     assert set(latency.MARKED) <= set(latency.GRID)
 
 
-def test_response_times_have_a_curve_in_an_open_loop_only(run: Run) -> None:
+def test_response_time_curve_exists_only_in_open_loop(run: Run) -> None:
     chart = BY_NAME["latency"]
     assert {record["kind"] for record in chart.records(run)} == {"service time"}
     opened = changed(run, lambda _, s: s if s.bulk else replace(s, response=times(*range(1_000, 9_000, 10))))
@@ -648,7 +648,7 @@ def test_a_bulk_phase_has_no_latencies(run: Run) -> None:
 # -- series ---------------------------------------------------------------------------------------------------
 
 
-def test_seconds_have_the_median_over_trials_and_a_stall_is_zero(run: Run) -> None:
+def test_series_has_trial_medians_and_zero_for_stalls(run: Run) -> None:
     counts = {0: (100, None, 120), 1: (200, 50, 130), 2: (300, None, 140)}
     parts = {block: over_seconds(run, *operations) for block, operations in counts.items()}
     mixed = replace(run, attempts=tuple(a for b, part in parts.items() for a in part.attempts if a.block == b))
@@ -661,14 +661,14 @@ def test_seconds_have_the_median_over_trials_and_a_stall_is_zero(run: Run) -> No
     assert stalled["p99_ns"] == [1_000, None, 1_002]
 
 
-def test_the_last_second_counts_as_much_as_was_measured_of_it(run: Run) -> None:
+def test_partial_last_second_is_scaled_or_dropped(run: Run) -> None:
     long = one(BY_NAME["series"].records(over_seconds(run, 100, 100, 80, elapsed=2.8)), "lmdb")
     assert long["rate"] == pytest.approx([100, 100, 100])
     short = one(BY_NAME["series"].records(over_seconds(run, 100, 100, 9, elapsed=2.1)), "lmdb")
     assert short["rate"] == [100, 100]
 
 
-def test_a_phase_of_a_second_has_no_series(run: Run) -> None:
+def test_phase_of_one_second_has_no_series(run: Run) -> None:
     assert BY_NAME["series"].records(run) == []
     assert BY_NAME["series"].records(over_seconds(run, 100)) == []
 
@@ -696,7 +696,7 @@ def written(kind: str, *values: float) -> list[str]:
         ("factor", {0.5: "× 0.5", 1: "× 1", 6.667: "× 6.67"}),
     ],
 )
-def test_figures_are_written_as_people_read_them(kind: str, figures: Mapping[float, str]) -> None:
+def test_figures_are_formatted_with_readable_units(kind: str, figures: Mapping[float, str]) -> None:
     assert written(kind, *figures) == list(figures.values())
 
 
@@ -748,7 +748,7 @@ def oklab(rgb: Any) -> Any:
     ("sight", "first_five", "all_of_them"),
     [("all", 0.14, 0.09), ("deutan", 0.08, 0.03), ("protan", 0.08, 0.03), ("tritan", 0.07, 0.03)],
 )
-def test_colours_differ_for_all_kinds_of_sight(sight: str, first_five: float, all_of_them: float) -> None:
+def test_colours_differ_for_all_colour_vision_types(sight: str, first_five: float, all_of_them: float) -> None:
     seen = [oklab(SEEN[sight] @ linear(colour)) for colour in vega.PALETTE]
     apart = {(a, b): float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(range(len(seen)), 2)}
     assert len(seen) >= 10
@@ -756,7 +756,7 @@ def test_colours_differ_for_all_kinds_of_sight(sight: str, first_five: float, al
     assert min(apart.values()) >= all_of_them
 
 
-def test_no_two_of_many_engines_look_the_same() -> None:
+def test_many_engines_have_distinct_looks() -> None:
     engines = [f"engine-{at}" for at in range(40)]
     for channel in ("shape", "strokeDash"):
         looks = list(
@@ -773,7 +773,7 @@ def look(engines: Sequence[str]) -> dict[str, str]:
 USUAL = ("leveldb", "lmdb", "memory", "rocksdb", "sqlite")
 
 
-def test_an_engine_has_the_same_colour_in_whatever_run() -> None:
+def test_engine_colour_is_stable_across_runs() -> None:
     known = look(USUAL)
     assert set(known.values()) == set(vega.PALETTE[:5]), "those that differ most"
     for count in range(1, len(USUAL)):
@@ -783,7 +783,7 @@ def test_an_engine_has_the_same_colour_in_whatever_run() -> None:
     assert len(set(beside.values())) == 11 == len(vega.PALETTE), "no two alike while there are colours"
 
 
-def test_who_has_a_colour_that_two_wish_for_does_not_hang_on_the_order() -> None:
+def test_colours_are_independent_of_engine_order() -> None:
     names = [f"engine-{at}" for at in range(40)]
     assert look(names) == look(names[::-1]) == look(sorted(names))
     assert len({tuple(sorted(look(names[at : at + 11]).values())) for at in range(20)}) == 1
@@ -802,7 +802,7 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
         assert colour["sqlite"] in svg, chart.name
 
 
-def test_a_specification_has_no_colours_of_its_own(run: Run) -> None:
+def test_chart_specs_use_only_theme_colours(run: Run) -> None:
     for chart in charts.of(drawable(run)):
         used = set(re.findall(r"#[0-9a-fA-F]{3,6}\b", str(chart.spec(["a", "b"], "op"))))
         assert used <= {*vega.PALETTE, *(colour for colour, _ in vega.VERDICTS.values())}, chart.name

@@ -93,7 +93,7 @@ def last(ended: Ended) -> str:
     return ended.out.splitlines()[-1]
 
 
-def test_the_table_says_which_row_failed_and_by_how_much(check: Any) -> None:
+def test_table_shows_failed_rows_and_their_bounds(check: Any) -> None:
     ended = check("slower", "base")
     sqlite, lmdb = rows(ended)
     assert re.fullmatch(
@@ -109,7 +109,7 @@ def test_the_table_says_which_row_failed_and_by_how_much(check: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "told"), [([], "which passes without --strict"), (["--strict"], "which fails with --strict")]
 )
-def test_what_can_not_be_told_is_counted_and_its_fate_is_said(check: Any, words: list[str], told: str) -> None:
+def test_unclear_rows_are_counted_with_their_outcome(check: Any, words: list[str], told: str) -> None:
     ended = check("noisy", "base", *words)
     assert rows(ended)[1].endswith("unclear")
     expected = f"0 of 2 rows slower by more than 5 %; 1 unclear, {told}: more --samples would tell."
@@ -117,7 +117,7 @@ def test_what_can_not_be_told_is_counted_and_its_fate_is_said(check: Any, words:
 
 
 @pytest.mark.claim("The gate's exit status is its verdict, and a row that lost its number fails")
-def test_a_row_without_a_number_now_is_named_with_the_reason(check: Any) -> None:
+def test_row_that_lost_its_number_is_explained(check: Any) -> None:
     ended = check("lost", "base")
     assert "lmdb (process), read: only before; after: not measured yet" in ended.out.splitlines()
     assert last(ended) == "0 of 1 rows slower by more than 5 %; 1 without a number now."
@@ -135,7 +135,7 @@ def test_a_new_row_is_named_and_not_judged(check: Any) -> None:
     assert last(ended) == "0 of 2 rows slower by more than 5 %."
 
 
-def test_the_json_says_what_came_of_each_row(check: Any) -> None:
+def test_json_has_the_outcome_of_each_row(check: Any) -> None:
     data = json.loads(check("slower", "base", "--json").out)
     assert (data["passed"], data["margin"]) == (False, 0.05)
     assert (data["before"], data["after"]) == ("base.json", "slower.json")
@@ -148,7 +148,7 @@ def test_the_json_says_what_came_of_each_row(check: Any) -> None:
     assert json.loads(check("noisy", "base", "--json", "--strict").out)["passed"] is False
 
 
-def test_the_markdown_is_for_a_pull_request(check: Any) -> None:
+def test_markdown_has_verdicts_and_summary(check: Any) -> None:
     ended = check("slower", "base", "--markdown")
     assert ended.status == 1
     assert re.search(r"^\| lmdb \|.* \| FAIL \|$", ended.out, re.M)
@@ -168,7 +168,7 @@ def planted(file: Path, slower: float) -> None:
 
 
 @pytest.mark.claim("The gate's exit status is its verdict, and a row that lost its number fails")
-def test_a_real_run_with_10_percent_planted_fails_and_against_itself_passes(shell: Shell) -> None:
+def test_real_run_fails_only_with_a_planted_slowdown(shell: Shell) -> None:
     before, after = shell.home / "before.json", shell.home / "after.json"
     for engine, file, slower in (("synthetic", before, 1.0), ("synthetic:slower=10", after, 1.1)):
         small = ("--samples", 3, "-p", "operations=100", "-p", "work=1")
@@ -194,7 +194,7 @@ def test_a_real_run_with_10_percent_planted_fails_and_against_itself_passes(shel
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_what_can_not_be_checked_is_said_in_one_line(shell: Shell, home: Path, words: list[str], line: str) -> None:
+def test_invalid_check_is_a_one_line_usage_error(shell: Shell, home: Path, words: list[str], line: str) -> None:
     shell.home = home
     status, out, err = shell.dyno("check", *words)
     assert (status, out) == (2, "")
@@ -202,7 +202,7 @@ def test_what_can_not_be_checked_is_said_in_one_line(shell: Shell, home: Path, w
     assert err.startswith(f"dyno: {line}")
 
 
-def test_cpu_time_is_judged_where_the_throughput_swings(shell: Shell, tmp_path: Path) -> None:
+def test_cpu_time_check_ignores_throughput_swings(shell: Shell, tmp_path: Path) -> None:
     """If other processes halve the throughput, a check by CPU time passes; with three times the CPU time it fails."""
 
     def run(name: str, rates: list[float], cpu_ns: int) -> Path:
@@ -223,7 +223,7 @@ def test_cpu_time_is_judged_where_the_throughput_swings(shell: Shell, tmp_path: 
     assert "1 of 1 rows shown to need over 5 % more CPU time" in failed.out
 
 
-def test_memory_is_judged_in_its_own_words(shell: Shell, tmp_path: Path) -> None:
+def test_memory_check_speaks_of_memory_not_speed(shell: Shell, tmp_path: Path) -> None:
     def run(name: str, mib: int) -> Path:
         return written(
             changed(reads(lmdb=[1e5] * 6), lambda _, sample: replace(sample, client_peak_bytes=mib << 20)),

@@ -57,38 +57,38 @@ def lacking(engine: str, path: object) -> str | None:
     return spec.needs(spec.resolve({PROGRAM: str(path)}))
 
 
-def test_these_are_all_that_have_it() -> None:
+def test_engines_with_program_option_are_all_tested() -> None:
     assert {s.name for s in registry.engines() if PROGRAM in {option.name for option in s.options}} == SAYS.keys()
 
 
 @every_server
-def test_a_program_of_the_kind_can_be_started(engine: str, place: Path) -> None:
+def test_program_of_the_right_kind_is_accepted(engine: str, place: Path) -> None:
     assert lacking(engine, saying(place, SAYS[engine], "initdb")) is None
 
 
 @every_server
 @pytest.mark.parametrize("other", ["true (GNU coreutils) 9.1", ""])
-def test_one_of_another_kind_is_refused(engine: str, other: str, place: Path) -> None:
+def test_program_of_another_kind_is_refused(engine: str, other: str, place: Path) -> None:
     path = saying(place, other)
     told = lacking(engine, path)
     assert told is not None and told.startswith(f"can't start {path}: it is no ") and is_one_line(told + "\n")
     assert told.endswith(f"it says: {other or 'nothing'}")
 
 
-def test_mariadb_is_no_mysql_and_mysql_no_mariadb(place: Path) -> None:
+def test_mariadb_and_mysql_are_not_interchangeable(place: Path) -> None:
     assert "is no MySQL server" in str(lacking("mysql", saying(place, SAYS["mariadb"])))
     (place / "other").mkdir()
     assert "is no MariaDB server" in str(lacking("mariadb", saying(place / "other", SAYS["mysql"])))
 
 
 @pytest.mark.parametrize("engine", OLD)
-def test_a_version_that_can_not_be_run_is_refused(engine: str, place: Path) -> None:
+def test_unsupported_version_is_refused(engine: str, place: Path) -> None:
     told = str(lacking(engine, saying(place, OLD[engine], "initdb")))
     assert ": it is version " in told and "and Dyno can run " in told
 
 
 @every_server
-def test_what_is_no_program_is_refused(engine: str, place: Path) -> None:
+def test_missing_or_unexecutable_program_is_refused(engine: str, place: Path) -> None:
     file = place / "file"
     assert lacking(engine, file) == f"can't start {file}: there is no such file"
     file.write_text(SAYS[engine])
@@ -96,31 +96,31 @@ def test_what_is_no_program_is_refused(engine: str, place: Path) -> None:
     assert "it is a directory" in str(lacking(engine, place))
 
 
-def test_a_helper_has_to_be_beside_it(place: Path) -> None:
+def test_program_without_its_helper_is_refused(place: Path) -> None:
     assert str(lacking("postgresql", saying(place, SAYS["postgresql"]))).endswith(
         f": initdb is not beside it, in {place}"
     )
 
 
-def test_a_link_has_its_helpers_where_it_leads_to(place: Path) -> None:
+def test_helpers_are_looked_up_beside_symlink_target(place: Path) -> None:
     path = saying(place, SAYS["postgresql"], "initdb")
     (place / "elsewhere").mkdir()
     (place / "elsewhere" / "pg").symlink_to(path)
     assert lacking("postgresql", place / "elsewhere" / "pg") is None
 
 
-def test_a_path_is_taken_from_where_one_is(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_program_path_is_resolved_against_cwd(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     assert registry.engine("redis").resolve({PROGRAM: "bin/redis"})[PROGRAM] == str(place / "bin" / "redis")
 
 
-def test_a_server_of_ones_own_is_not_started() -> None:
+def test_program_and_url_exclude_each_other() -> None:
     spec = registry.engine("mongodb")
     told = spec.refuse(Tier.PROCESS, spec.resolve({PROGRAM: "/usr/bin/mongod", "url": "mongodb://h/"}))
     assert "leave one of them out" in str(told)
 
 
-def test_it_is_told_before_anything_is_started(shell: Shell, place: Path) -> None:
+def test_missing_program_is_refused_before_the_run(shell: Shell, place: Path) -> None:
     ended = shell.dyno("run", "records", "-e", f"sqlite,redis:program={place}/none", *small(), "-o", shell.file)
     assert ended.status == 2 and is_one_line(ended.err)
     assert f"engine redis can't start {place}/none: there is no such file" in ended.err

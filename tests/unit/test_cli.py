@@ -58,7 +58,7 @@ def shell(shell: Shell, ran: tuple[Ended, bytes]) -> Shell:
 # -- a run ----------------------------------------------------------------------------------------------------
 
 
-def test_a_run_ends_with_0_and_its_output_is_the_result_alone(ran: tuple[Ended, bytes], shell: Shell) -> None:
+def test_successful_run_prints_only_the_result(ran: tuple[Ended, bytes], shell: Shell) -> None:
     ended, _ = ran
     assert ended.status == 0
     assert ended.err == "Written to r.json\n"
@@ -66,7 +66,7 @@ def test_a_run_ends_with_0_and_its_output_is_the_result_alone(ran: tuple[Ended, 
     assert ended.out == shell.dyno("show", "r.json").out
 
 
-def test_without_o_the_run_file_is_named_after_suite_and_time(shell: Shell) -> None:
+def test_default_run_file_name_has_suite_and_time(shell: Shell) -> None:
     ended = shell.dyno(*RUN, "--samples", "1")
     assert ended.status == 0
     (name,) = (path.name for path in shell.home.glob("records-*.json"))
@@ -74,7 +74,7 @@ def test_without_o_the_run_file_is_named_after_suite_and_time(shell: Shell) -> N
     assert ended.err == f"Written to {name}\n"
 
 
-def test_a_run_writes_only_where_it_is_told(shell: Shell) -> None:
+def test_run_leaves_only_its_run_file(shell: Shell) -> None:
     """Afterwards the working directory has only the run file, and the work directory is empty."""
     elsewhere = shell.home / "elsewhere"
     assert shell.dyno(*RUN, "--samples", "1", "-o", "new.json", "--work", elsewhere).status == 0
@@ -146,7 +146,7 @@ USAGE_ERRORS = (
 @pytest.mark.parametrize(
     ("words", "said"), USAGE_ERRORS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
 )
-def test_a_usage_error_is_one_line_and_status_2(shell: Shell, words: tuple[str, ...], said: str) -> None:
+def test_usage_error_is_one_line_with_status_2(shell: Shell, words: tuple[str, ...], said: str) -> None:
     status, out, err = shell.dyno(*words)
     assert status == 2, err
     assert out == ""
@@ -156,7 +156,7 @@ def test_a_usage_error_is_one_line_and_status_2(shell: Shell, words: tuple[str, 
 
 
 @pytest.mark.parametrize("flag", ["--budget", "--timeout", "--duration", "--warmup"])
-def test_a_number_of_seconds_that_is_none_is_a_usage_error(shell: Shell, flag: str) -> None:
+def test_nan_or_infinite_seconds_are_a_usage_error(shell: Shell, flag: str) -> None:
     for number in ("nan", "inf"):
         status, _, err = shell.dyno(*RUN, "--samples", "1", "--retries", "0", flag, number, "-o", "n.json")
         assert status == 2
@@ -232,7 +232,7 @@ DAMAGED = (
 
 
 @pytest.mark.parametrize(("damage", "said"), DAMAGED)
-def test_a_damaged_run_file_is_said_to_be_in_one_line(
+def test_damaged_run_file_is_a_one_line_error(
     shell: Shell, damage: Callable[[list[bytes]], list[bytes]], said: str
 ) -> None:
     content = b"".join(damage(shell.file.read_bytes().splitlines(keepends=True)))
@@ -260,7 +260,7 @@ def test_version_and_help(shell: Shell) -> None:
         assert "Usage:" in out
 
 
-def test_the_script_is_the_module(shell: Shell) -> None:
+def test_console_script_equals_python_module(shell: Shell) -> None:
     script = Path(COMMAND[0]).with_name("dyno")
     assert shell.sh(script, "--version") == shell.dyno("--version")
 
@@ -281,7 +281,7 @@ def row(out: str, name: str, suite: bool = False) -> str:
     return str(matches[0 if suite else -1])
 
 
-def test_commands_other_than_those_that_only_read_look_for_garbage_as_ever(shell: Shell) -> None:
+def test_only_reading_commands_change_the_gc_threshold(shell: Shell) -> None:
     """Collections are disabled only while a command is imported."""
     program = f"""
 import atexit, gc, sys
@@ -294,7 +294,7 @@ main()
         assert ended.err.split() == ["True", str(as_ever)]
 
 
-def test_a_result_of_crashes_that_can_not_be_read_is_one_line(shell: Shell) -> None:
+def test_unreadable_crash_result_is_a_one_line_error(shell: Shell) -> None:
     row = {"kind": "row", "engine": "sqlite", "tier": "power", "settings": 5}
     wrong = {
         "damaged.json": f"{json.dumps({'kind': 'crash', 'schema': 1})}\n{json.dumps(row)}\n",
@@ -323,7 +323,7 @@ def test_list_shows_every_engine_and_suite(shell: Shell) -> None:
         assert row(out, suite.name, suite=True) and suite.title in suites
 
 
-def test_list_shows_known_gaps_with_their_reasons_and_what_holds_through_each_port(shell: Shell) -> None:
+def test_list_shows_known_gaps_and_tiers_by_port(shell: Shell) -> None:
     out = listed(shell, "engines")
     gaps = [(spec.name, port, gap) for spec in registry.engines() for port, p in spec.ports.items() for gap in p.gaps]
     assert gaps
@@ -336,7 +336,7 @@ def test_list_shows_known_gaps_with_their_reasons_and_what_holds_through_each_po
     assert [text.partition(" –")[0] for text in rest] == ["compute, selftest", "http"]
 
 
-def test_list_shows_what_is_missing_with_the_command_that_installs_it(shell: Shell) -> None:
+def test_list_shows_install_commands_of_missing_engines(shell: Shell) -> None:
     site = shell.home / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text("import sys\nsys.modules['lmdb'] = None\n")
@@ -350,7 +350,7 @@ def test_list_shows_what_is_missing_with_the_command_that_installs_it(shell: She
     assert refused == (2, "", "dyno: engine lmdb needs lmdb: dyno install lmdb\n")
 
 
-def test_list_names_a_plug_in_that_cannot_be_imported_and_shows_the_others(shell: Shell) -> None:
+def test_list_names_unimportable_plugins_and_shows_others(shell: Shell) -> None:
     shell.plugins = [FAULTY]
     out = listed(shell, "engines")
     assert "engine bad-import (faulty_bad_import:ENGINE) can't be imported: ImportError: libfaulty" in out
@@ -359,7 +359,7 @@ def test_list_names_a_plug_in_that_cannot_be_imported_and_shows_the_others(shell
     assert row(out, "lmdb").rstrip().endswith("ready")
 
 
-def test_a_plug_in_cannot_take_the_name_of_one_of_ours(shell: Shell) -> None:
+def test_plugin_never_replaces_a_builtin_engine(shell: Shell) -> None:
     info = shell.home / "plug" / "thief-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: thief\nVersion: 1\n")
@@ -369,7 +369,7 @@ def test_a_plug_in_cannot_take_the_name_of_one_of_ours(shell: Shell) -> None:
     assert row(listed(shell), "lmdb").split() == before.split()
 
 
-def test_list_engines_shows_options_and_list_suites_phases_parameters_and_presets(shell: Shell) -> None:
+def test_list_engines_and_suites_show_their_own_details(shell: Shell) -> None:
     engines = listed(shell, "engines")
     assert "journal_mode" in engines
     assert "map_size_gib" in engines
@@ -380,7 +380,7 @@ def test_list_engines_shows_options_and_list_suites_phases_parameters_and_preset
     assert "journal_mode" not in suites
 
 
-def test_doctor_tells_facts_and_findings_as_json(shell: Shell) -> None:
+def test_doctor_json_has_facts_and_findings(shell: Shell) -> None:
     status, out, err = shell.dyno("doctor", "--json", "--work", shell.home)
     data = json.loads(out)
     assert set(data) == {"facts", "findings"}
@@ -393,7 +393,7 @@ def test_doctor_tells_facts_and_findings_as_json(shell: Shell) -> None:
 # -- pipes ----------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_that_has_seen_enough_gets_no_traceback(shell: Shell) -> None:
+def test_reader_that_stops_early_causes_no_traceback(shell: Shell) -> None:
     for form in ("", "--json"):
         line = f"set -o pipefail; {' '.join(COMMAND)} show r.json {form} | head -1"
         _, out, err = shell.sh("bash", "-c", line)
@@ -421,9 +421,7 @@ def closed_pipe(shell: Shell, words: tuple[str, ...]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
-def test_an_output_that_nobody_reads_is_passed_over_in_silence_and_no_failure(
-    shell: Shell, words: tuple[str, ...]
-) -> None:
+def test_closed_output_pipe_is_no_error(shell: Shell, words: tuple[str, ...]) -> None:
     status, err = closed_pipe(shell, words)
     assert err == ""
     # The exit status of doctor depends on its findings, even if its output can't be written.

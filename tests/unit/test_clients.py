@@ -84,7 +84,7 @@ def test_every_client_does_its_share(clients: int, how: str, loop: str) -> None:
     assert int(tally.by_kind["kind"].counts.sum()) == 4 * clients
 
 
-def test_threads_are_of_this_process_and_processes_are_not() -> None:
+def test_threads_run_in_this_process_unlike_processes() -> None:
     def where(client: int) -> None:
         raise OSError(f"{os.getpid()} {threading.get_ident()}")
 
@@ -94,7 +94,7 @@ def test_threads_are_of_this_process_and_processes_are_not() -> None:
 
 
 @pytest.mark.claim("Clients of null engines are at most a process for each core, whatever their number")
-def test_clients_in_turns_have_a_process_for_each_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_clients_in_turns_have_one_process_per_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 
     class TwoSlices(Made):
@@ -121,7 +121,7 @@ def test_clients_run_at_the_same_time() -> None:
 
 
 @both
-def test_a_wrong_answer_of_one_client_voids_the_phase(how: str) -> None:
+def test_wrong_answer_of_one_client_voids_phase(how: str) -> None:
     def check(client: int) -> int:
         if client == 1:
             raise Wrong("stale")
@@ -137,7 +137,7 @@ def dying(client: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_client_process_that_is_killed_fails_the_phase() -> None:
+def test_killed_client_process_fails_the_phase() -> None:
     with pytest.raises(ClientDied, match="client 1 ended without a result"):
         run(Made(dying), 3, "processes")
 
@@ -156,7 +156,7 @@ def meeting(clients: int) -> Callable[[int], Any]:
 
 
 @both
-def test_an_answer_that_a_client_cant_check_voids_the_phase(how: str) -> None:
+def test_uncheckable_answer_voids_the_phase(how: str) -> None:
     def check(client: int) -> int:
         if client == 2:
             raise ZeroDivisionError("in the check")
@@ -167,7 +167,7 @@ def test_an_answer_that_a_client_cant_check_voids_the_phase(how: str) -> None:
 
 
 @both
-def test_a_client_out_of_memory_is_out_of_memory(how: str) -> None:
+def test_client_memory_error_is_raised(how: str) -> None:
     met = meeting(3)
 
     def operation(client: int) -> None:
@@ -187,13 +187,13 @@ class LastCantStart(Made):
 
 
 @both
-def test_a_client_that_cant_start_is_the_reason_that_is_told(how: str) -> None:
+def test_client_start_failure_is_reported_as_reason(how: str) -> None:
     with pytest.raises(ClientDied, match=r"^client 2: ConnectionRefusedError: no more readers$"):
         run(LastCantStart(), 3, how)
 
 
 @both
-def test_refusal_of_a_client_stays_a_refusal(how: str) -> None:
+def test_client_refusal_is_raised_as_unavailable(how: str) -> None:
     class LastRefused(LastCantStart):
         def work(self, phase: Phase, port: Any, client: int, *others: int) -> Iterator[Operations | Bulk]:
             try:
@@ -232,7 +232,7 @@ def test_many_late_clients_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.claim("Garbage collection is off while the clock runs")
-def test_garbage_collection_is_off_for_all_clients_and_on_when_the_last_is_done() -> None:
+def test_garbage_collection_is_off_until_last_client_ends() -> None:
     on: list[bool] = []
     # Check also when a client disconnects, which one client does before the other.
     tally = run(Made(lambda client: on.append(gc.isenabled()), lambda: on.append(gc.isenabled())), 2, "threads")
@@ -265,7 +265,7 @@ WARM = 1_000_000
 
 
 @pytest.mark.parametrize(("clients", "how"), [(1, "threads"), (2, "threads"), (2, "processes")])
-def test_every_client_of_a_hot_phase_does_a_round_beforehand(clients: int, how: str) -> None:
+def test_hot_phase_runs_a_warm_round_per_client(clients: int, how: str) -> None:
     made = Recorded()
     tally = run(made, clients, how, Phase("hot", "hot", "op", writes=False, temperature="hot"))
     assert made.seen() == [(client, clients, round) for client in range(clients) for round in (0, WARM)]
@@ -274,7 +274,7 @@ def test_every_client_of_a_hot_phase_does_a_round_beforehand(clients: int, how: 
 
 @pytest.mark.parametrize(("clients", "how"), [(1, "threads"), (2, "threads"), (2, "processes")])
 @pytest.mark.parametrize("temperature", ["none", "hot", "cold"])
-def test_every_phase_is_warmed_up_but_a_cold_one(clients: int, how: str, temperature: str) -> None:
+def test_warmup_runs_in_all_but_cold_phases(clients: int, how: str, temperature: str) -> None:
     made = Recorded()
     # A warm-up of 1 ns ends after its first round.
     run(made, clients, how, Phase("made-up", "made up", "op", False, temperature), warmup_ns=1)
@@ -283,7 +283,7 @@ def test_every_phase_is_warmed_up_but_a_cold_one(clients: int, how: str, tempera
 
 
 @both
-def test_the_answers_of_a_warm_up_are_checked(how: str) -> None:
+def test_warmup_answers_are_checked(how: str) -> None:
     def check(client: int) -> int:
         raise Wrong("stale")
 
@@ -366,7 +366,7 @@ bulk_or_not = pytest.mark.parametrize("bulk", [False, True], ids=["operations", 
 
 @everywhere
 @bulk_or_not
-def test_the_processors_time_of_operations_is_used(clients: int, how: str, bulk: bool) -> None:
+def test_usage_includes_cpu_time_of_operations(clients: int, how: str, bulk: bool) -> None:
     tally = run(Burning(operation=50, bulk=bulk), clients, how)
     assert 0.9 * 200 * clients <= used_ms(tally) <= 200 * clients + 150
 
@@ -374,7 +374,7 @@ def test_the_processors_time_of_operations_is_used(clients: int, how: str, bulk:
 @pytest.mark.claim("CPU time of building inputs and checking answers is not the clients'")
 @everywhere
 @bulk_or_not
-def test_the_processors_time_of_inputs_and_checks_is_not_used(clients: int, how: str, bulk: bool) -> None:
+def test_usage_excludes_cpu_time_of_inputs_and_checks(clients: int, how: str, bulk: bool) -> None:
     tally = run(Burning(building=100, checking=100, bulk=bulk), clients, how)
     # Building and checking take at least 100 ms each for each client, and must not be counted.
     assert used_ms(tally) <= 70
@@ -382,7 +382,7 @@ def test_the_processors_time_of_inputs_and_checks_is_not_used(clients: int, how:
 
 @pytest.mark.claim("A row that waking cores could slow by a quarter has a doubt")
 @everywhere
-def test_what_clients_wait_for_in_pauses_is_no_wait_of_the_phase(clients: int, how: str) -> None:
+def test_usage_excludes_waits_in_pauses(clients: int, how: str) -> None:
     class Sleeping(Made):
         def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
             for _ in range(2):
@@ -411,14 +411,14 @@ def test_what_clients_wait_for_in_pauses_is_no_wait_of_the_phase(clients: int, h
         ((None, 400), (1, 2), (None, 400)),
     ],
 )
-def test_pauses_are_taken_off_the_sum_however_the_kernel_split_it(used: Any, paused: Any, left: Any) -> None:
+def test_pauses_are_subtracted_from_total_cpu_time(used: Any, paused: Any, left: Any) -> None:
     found = without_pauses(replace(NOTHING, user_ns=used[0], system_ns=used[1], major_faults=7), paused)
     assert found == replace(NOTHING, user_ns=left[0], system_ns=left[1], major_faults=7)
 
 
 @pytest.mark.claim("CPU time of building inputs and checking answers is not the clients'")
 @everywhere
-def test_what_was_used_before_the_clients_were_ready_is_not_used(clients: int, how: str) -> None:
+def test_usage_excludes_time_before_clients_are_ready(clients: int, how: str) -> None:
     burn(150)
     hot = Phase("made-up", "made up", "op", writes=False, temperature="hot")
     # Operations run twice: in the warm-up and in the measured round.
@@ -436,7 +436,7 @@ def in_a_process_namespace() -> list[str]:
     pytest.skip("no process namespaces here")
 
 
-def test_a_worker_lives_on_where_dyno_is_process_1_of_a_container() -> None:
+def test_worker_survives_if_parent_is_pid_1() -> None:
     child = "import os; from dyno.host.process import die_with_parent; die_with_parent(os.getppid()); print('alive')"
     parent = f"import os, subprocess, sys; assert os.getpid() == 1; subprocess.run([sys.executable, '-c', {child!r}])"
     command = [*in_a_process_namespace(), sys.executable, "-c", parent]

@@ -61,7 +61,7 @@ def test_a_cluster_behaves_like_one_server(cluster: Cluster, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("processes")
-def test_after_a_node_is_lost_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
+def test_other_nodes_survive_a_lost_node(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start()
     first, second, third = cluster.pids()
     cluster.lose(1)
@@ -72,7 +72,7 @@ def test_after_a_node_is_lost_the_others_go_on(cluster: Cluster, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("processes")
-def test_if_a_node_does_not_start_all_are_stopped(cluster: Cluster, tmp_path: Path) -> None:
+def test_failed_node_start_stops_all_nodes(cluster: Cluster, tmp_path: Path) -> None:
     cluster.nodes[2].command = [sys.executable, "-c", "print('no room')"]
     with pytest.raises(Refused, match="no room"):
         cluster.start()
@@ -141,7 +141,7 @@ def pieces(kept: dict[tuple[int, int], tuple[Any, ...]]) -> list[SampleBatch]:
     return [SampleBatch(*(values[:half] for values in whole)), SampleBatch(*(values[half:] for values in whole))]
 
 
-def test_acknowledged_samples_survive_whatever_became_of_others() -> None:
+def test_unacknowledged_batch_may_be_kept_or_lost() -> None:
     for kept in (store(), store(lambda number: number == FAILED)):
         survival = survived()
         assert survival.verify(pieces(kept), len(ARRIVALS)) == len(kept)
@@ -161,7 +161,7 @@ def test_lost_samples_are_counted_or_void_the_phase() -> None:
         survived().verify(pieces(kept), len(ARRIVALS))
 
 
-def test_foreign_and_duplicate_samples_are_found() -> None:
+def test_changed_and_duplicate_samples_are_found() -> None:
     kept = store()
     key, (value, *rest) = next(iter(kept.items()))
     with pytest.raises(Wrong, match="1 samples are not as they were written"):
@@ -188,7 +188,7 @@ class Hesitant:
         yield second
 
 
-def test_reads_are_retried_until_the_cluster_notices_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_retried_until_cluster_notices_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surviving, "RETRY_SECONDS", 0.0)
     port: Any = Hesitant(3)
     assert sum(len(piece.ts) for piece in surviving.read_with_retries(port)) == len(store())
@@ -198,7 +198,7 @@ def test_reads_are_retried_until_the_cluster_notices_the_loss(monkeypatch: pytes
         surviving.read_with_retries(port)
 
 
-def test_a_phase_that_ends_before_the_kill_is_void() -> None:
+def test_phase_that_ends_before_the_kill_is_void() -> None:
     with pytest.raises(Wrong, match="before the node was to be killed"):
         Survival(Pair(True), DATASET, 50).verify([], 0)
 

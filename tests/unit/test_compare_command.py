@@ -89,7 +89,7 @@ def lines(text: str) -> list[str]:
 # -- within a run ---------------------------------------------------------------------------------------------
 
 
-def test_the_others_are_compared_with_the_fastest(compare: Any) -> None:
+def test_engines_are_compared_with_the_fastest_by_default(compare: Any) -> None:
     status, out, err = compare("a.json")
     assert (status, err) == (0, "")
     printed = lines(out)
@@ -102,7 +102,7 @@ def test_the_others_are_compared_with_the_fastest(compare: Any) -> None:
     assert "a difference over 5 % can be ruled out" in out
 
 
-def test_or_with_the_baseline_that_was_named(compare: Any) -> None:
+def test_engines_are_compared_with_the_named_baseline(compare: Any) -> None:
     status, out, _ = compare("a.json", "--baseline", "lmdb", "--margin", "2 %")
     assert status == 0
     printed = lines(out)
@@ -114,7 +114,7 @@ def test_or_with_the_baseline_that_was_named(compare: Any) -> None:
     assert "a difference over 2 % can be ruled out" in out
 
 
-def test_under_three_blocks_no_ratio_is_shown(compare: Any) -> None:
+def test_ratio_needs_at_least_three_blocks(compare: Any) -> None:
     out = compare("few.json").out
     assert "sqlite – – 2 can't tell, needs 1 more sample, 3 in all at least" in lines(out)
 
@@ -162,7 +162,7 @@ def test_the_markdown_is_a_table(compare: Any) -> None:
 # -- two runs -------------------------------------------------------------------------------------------------
 
 
-def test_what_differs_between_two_runs_stands_first(compare: Any) -> None:
+def test_differences_between_two_runs_are_printed_first(compare: Any) -> None:
     status, out, _ = compare("a.json", "b.json")
     assert status == 0
     printed = [line for line in lines(out) if line]
@@ -192,7 +192,7 @@ def test_the_json_of_two_runs(compare: Any) -> None:
 
 
 @pytest.mark.claim("CPU time is shown beside every throughput")
-def test_cpu_time_of_client_and_server_stands_beside_the_throughput_of_two_runs(compare: Any) -> None:
+def test_two_runs_show_client_and_server_cpu_time(compare: Any) -> None:
     printed = lines(compare("served-a.json", "served-b.json").out)
     assert "engine before after client cpu server cpu ratio [99 %] verdict" in printed
     sqlite, lmdb = (next(line for line in printed if line.startswith(name)) for name in ("sqlite", "lmdb"))
@@ -249,7 +249,7 @@ def test_two_runs_as_markdown(compare: Any) -> None:
 # -- several runs ---------------------------------------------------------------------------------------------
 
 
-def test_several_runs_are_each_compared_with_the_first_in_one_table(compare: Any) -> None:
+def test_several_runs_are_compared_with_the_first(compare: Any) -> None:
     status, out, err = compare("a.json", "b.json", "c.json")
     assert (status, err) == (0, "")
     printed = [line for line in lines(out) if line]
@@ -273,7 +273,7 @@ def test_several_runs_are_each_compared_with_the_first_in_one_table(compare: Any
     assert "99.5 % intervals" in out and "equal in all 3 runs" in out
 
 
-def test_each_run_of_several_has_the_json_of_two_runs_with_wider_intervals(compare: Any) -> None:
+def test_several_runs_widen_intervals_in_the_same_json(compare: Any) -> None:
     status, out, _ = compare("a.json", "b.json", "c.json", "--json")
     assert status == 0
     data = json.loads(out)
@@ -300,7 +300,7 @@ def test_several_runs_as_markdown(compare: Any) -> None:
     assert "\n- b.json: memory (process), read: only before; after: not in the run\n" in out
 
 
-def test_the_halves_of_a_steady_run_are_not_called_different(compare: Any) -> None:
+def test_halves_of_a_steady_run_do_not_differ(compare: Any) -> None:
     status, out, _ = compare("a.json", "--halves", "--json")
     assert status == 0
     kinds = {found["engine"]: found["kind"] for found in json.loads(out)["changes"]}
@@ -356,7 +356,7 @@ NOTHING = "nothing to compare: no two engines have a number in a phase at the sa
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_what_can_not_be_compared_is_said_in_one_line(compare: Any, words: list[str], line: str) -> None:
+def test_invalid_comparison_is_a_one_line_usage_error(compare: Any, words: list[str], line: str) -> None:
     status, out, err = compare(*words)
     assert (status, out) == (2, "")
     assert is_one_line(err)

@@ -37,7 +37,7 @@ def test_a_line_is_completed(shell: Shell, line: str, offered: set[str], not_off
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
-def test_each_shell_gets_its_script(shell: Shell, name: str) -> None:
+def test_each_shell_gets_its_completion_script(shell: Shell, name: str) -> None:
     status, out, err = replace(shell, given={"_DYNO_COMPLETE": f"{name}_source"}).dyno()
     assert status == 0, err
     assert "_DYNO_COMPLETE" in out and "COMP_WORDS" in out

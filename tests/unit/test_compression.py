@@ -39,7 +39,7 @@ def dataset() -> Dataset:
 # -- records and packers ----------------------------------------------------------------------------------
 
 
-def test_records_depend_on_the_seed_and_not_on_their_number(dataset: Dataset) -> None:
+def test_records_depend_on_seed_but_not_count(dataset: Dataset) -> None:
     assert Dataset(20, 1).records == dataset.records[:20]
     assert Dataset(20, 2).records != dataset.records[:20]
     assert dataset.keys == sorted(set(dataset.keys)) and {len(key) for key in dataset.keys} == {KEY_BYTES}
@@ -53,7 +53,7 @@ def test_records_have_the_published_size(dataset: Dataset) -> None:
 @pytest.mark.claim("Records of the suite compression compress as the published ones")
 @pytest.mark.parametrize("packer", ["zlib", "snappy", "lz4"])
 @pytest.mark.parametrize("seed", [1, 7])
-def test_records_compress_like_the_published_ones_at_every_batch_size(packer: str, seed: int) -> None:
+def test_records_compress_like_the_published_ones(packer: str, seed: int) -> None:
     dataset, compress = Dataset(777, seed), open_packer(packer).compress
     for line in PUBLISHED.lines:
         if line.params["packer"] == packer:
@@ -92,13 +92,13 @@ def test_higher_levels_compress_better(dataset: Dataset) -> None:
         ("zstd:", "packer=zstd:: expected zstd, or zstd:LEVEL from 1 to 22"),
     ],
 )
-def test_an_unknown_packer_or_level_is_a_usage_error(given: str, message: str) -> None:
+def test_unknown_packer_or_level_is_refused(given: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         plan_of(packer=[given])
     assert str(refused.value).endswith(message)
 
 
-def test_a_missing_packer_is_left_out_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packer_is_left_out_with_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lz4", None)
     for request in (RunRequest("compression"), plan_file.parse(PUBLISHED.sized("quick"), "")):
         made = plan.make(request)
@@ -149,7 +149,7 @@ def test_requested_values_override_the_preset() -> None:
     assert len({cell.params["batch"] for cell in cells}) == 8
 
 
-def test_only_lmdb_takes_part_without_being_named() -> None:
+def test_lmdb_is_the_only_default_engine() -> None:
     assert {cell.engine for cell in plan_of().cells} == {"lmdb", "nullkv"}
     named = plan.make(RunRequest("compression", engines=["memory"])).cells
     assert {cell.engine for cell in named} == {"memory", "nullkv"}
@@ -239,7 +239,7 @@ def loaded(home: Path, **params: Any) -> CompressionWorkload:
     return workload
 
 
-def test_all_phases_of_a_compression_trial_are_right(tmp_path: Path) -> None:
+def test_every_phase_passes_at_any_batch_size(tmp_path: Path) -> None:
     for batch in (1, 7, 60, 100):
         workload = loaded(tmp_path / str(batch), batch=batch)
         assert workload.verify(PHASES["insert"]) == 60
@@ -250,7 +250,7 @@ def test_all_phases_of_a_compression_trial_are_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.claim("All packers and batches get the same requests")
-def test_every_cell_gets_the_same_records_and_a_further_round_others(tmp_path: Path) -> None:
+def test_cells_get_same_requests_but_rounds_differ(tmp_path: Path) -> None:
     first = done(loaded(tmp_path / "a", batch=1, packer="plain"), "gets")
     second = loaded(tmp_path / "b", batch=16, packer="zlib")
     assert done(second, "gets") == first
@@ -269,7 +269,7 @@ def test_clients_divide_batches_lookups_and_iterations(tmp_path: Path) -> None:
         assert sum(len(done(workload, phase, client, 3)) for client in range(3)) == whole
 
 
-def test_batches_that_insert_did_not_reach_are_loaded(tmp_path: Path) -> None:
+def test_batches_missing_after_insert_are_loaded(tmp_path: Path) -> None:
     workload = trial(tmp_path)
     workload.prepare(PHASES["insert"])
     with workload.connect() as port:
@@ -295,7 +295,7 @@ def change(workload: CompressionWorkload, number: int) -> None:
 
 
 @pytest.mark.parametrize("phase", ["gets", "iterate"])
-def test_a_wrong_record_in_a_batch_voids_the_phase(phase: str, tmp_path: Path) -> None:
+def test_wrong_record_in_batch_voids_the_phase(phase: str, tmp_path: Path) -> None:
     workload = loaded(tmp_path)
     done(workload, phase)
     change(workload, 3)
@@ -313,7 +313,7 @@ def test_a_wrong_record_in_a_batch_voids_the_phase(phase: str, tmp_path: Path) -
     ],
     ids=["missing", "surplus", "mistaken", "misplaced"],
 )
-def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(spoil: Any, tmp_path: Path) -> None:
+def test_verification_finds_a_spoiled_store(spoil: Any, tmp_path: Path) -> None:
     workload = loaded(tmp_path)
     assert workload.verify(PHASES["insert"]) == 60
     store: Any = workload.engine()
@@ -322,7 +322,7 @@ def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(spoil: An
         workload.verify(PHASES["insert"])
 
 
-def test_a_null_engine_is_not_checked_and_has_no_facts(tmp_path: Path) -> None:
+def test_null_engine_is_unchecked_and_has_no_facts(tmp_path: Path) -> None:
     workload = trial(tmp_path, spec(floor=True))
     workload.prepare(PHASES["gets"])
     store: Any = workload.engine()

@@ -110,7 +110,7 @@ def zlib8(cell: Cell) -> bool:
 # -- the run ----------------------------------------------------------------------------------------------
 
 
-def test_a_run_prints_a_line_for_each_packer_and_batch(shell: Shell) -> None:
+def test_run_prints_one_line_per_packer_and_batch(shell: Shell) -> None:
     found = lines((shell.home / "out").read_text())
     # A run of one trial has no intervals.
     assert [head.replace(" ", "_") for head in found[0] if head != "remarks"] == [
@@ -135,7 +135,7 @@ def test_stored_size_falls_with_compression_and_batch_size(measured: Run) -> Non
     assert found["plain", 1]["ratio"] == 1 and found["zlib", 8]["ratio"] == pytest.approx(sizes[0] / sizes[2])
 
 
-def test_facts_are_in_the_run_file_and_in_every_export(shell: Shell, measured: Run) -> None:
+def test_facts_are_in_run_file_and_every_export(shell: Shell, measured: Run) -> None:
     header = json.loads(shell.file.read_text().splitlines()[0])
     assert [column["title"] for column in header["layout"]["columns"]] == [
         head for head in HEADS.split() if not head.startswith("±")
@@ -152,7 +152,7 @@ def test_facts_are_in_the_run_file_and_in_every_export(shell: Shell, measured: R
         assert {row["fact_ratio"] for row in rows if row["floor"] == "True"} == {""}
 
 
-def test_a_fact_is_the_median_or_the_value_of_all_trials(run: Run) -> None:
+def test_fact_is_trial_median_or_common_value(run: Run) -> None:
     titles = [
         {"n": 1, "x": 1.5, "w": "a", "half": 1},
         {"n": 9, "x": None, "w": "a", "half": 2},
@@ -165,7 +165,7 @@ def test_a_fact_is_the_median_or_the_value_of_all_trials(run: Run) -> None:
     assert two == {"n": 5, "x": None, "w": "a", "half": 1.5}
 
 
-def test_a_run_file_without_layout_and_facts_is_read(measured: Run, tmp_path: Path) -> None:
+def test_run_file_without_layout_and_facts_is_read(measured: Run, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     first, *rest = [json.loads(line) for line in measured.path.read_text().splitlines()]
     del first["layout"]
@@ -190,7 +190,7 @@ def test_a_malformed_layout_is_damage(measured: Run, tmp_path: Path) -> None:
 # -- the table --------------------------------------------------------------------------------------------
 
 
-def test_columns_have_the_figures_of_their_phases_with_intervals(run: Run) -> None:
+def test_columns_show_phase_figures_with_intervals(run: Run) -> None:
     heads, *found = lines(printed(run))
     assert [head.replace(" ", "_") for head in heads] == [*HEADS.split(), "remarks"]
     shown = {
@@ -208,7 +208,7 @@ def test_columns_have_the_figures_of_their_phases_with_intervals(run: Run) -> No
             assert said[name] == f"{reach * 100:.0f} %"
 
 
-def test_a_doubt_is_printed_with_its_phase_on_its_line(run: Run) -> None:
+def test_doubt_is_printed_on_its_line_with_phase(run: Run) -> None:
     slow = only(run, zlib8, lambda s: replace(s, ended_by="budget") if s.phase == "gets" else s)
     out = printed(slow)
     remarks = {tuple(line[:1] + line[4:5]): line[-1] for line in lines(out)[1:]}
@@ -218,13 +218,13 @@ def test_a_doubt_is_printed_with_its_phase_on_its_line(run: Run) -> None:
     assert "budget" in lines(printed(both))[-1][-1].split(", ")
 
 
-def test_doubts_of_phases_outside_the_table_are_left_out(run: Run) -> None:
+def test_doubts_of_unshown_phases_are_left_out(run: Run) -> None:
     slow = only(run, zlib8, lambda s: replace(s, ended_by="budget") if s.phase == "insert" else s)
     assert "budget" not in printed(slow)
     assert "budget" in printed(slow, by_phase=True)
 
 
-def test_a_void_phase_has_a_reason_and_no_number(run: Run) -> None:
+def test_void_phase_has_reason_but_no_number(run: Run) -> None:
     void = only(run, zlib8, lambda s: replace(s, void="got 1, expected 2", facts={}) if s.phase == "gets" else s)
     out = printed(void)
     line = lines(out)[-1]
@@ -232,7 +232,7 @@ def test_a_void_phase_has_a_reason_and_no_number(run: Run) -> None:
     assert "lmdb, gets, tier process: void: got 1, expected 2" in out
 
 
-def test_each_tier_has_a_table_and_engines_have_a_column(run: Run) -> None:
+def test_table_per_tier_has_an_engine_column(run: Run) -> None:
     more = [replace(cell, engine="other", tier=Tier.POWER) for cell in run.cells]
     same = [replace(cell, engine="third") for cell in run.cells]
     attempts = [replace(a, cell=a.cell + at * len(more)) for at in range(3) for a in run.attempts]
@@ -272,7 +272,7 @@ def test_markdown_and_the_page_have_the_same_table(run: Run) -> None:
 # -- the published table ----------------------------------------------------------------------------------
 
 
-def test_published_lines_are_printed_next_to_the_measured_ones(run: Run) -> None:
+def test_published_lines_stand_beside_measured_ones(run: Run) -> None:
     experiment = published.experiment("acid-batch-2013")
     assert len(experiment.lines) == 27
     out = printed(run, 220, lambda r, console: sections.render(replica.sections(experiment, r), console))

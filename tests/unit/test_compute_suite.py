@@ -22,13 +22,13 @@ SUITE = registry.suite("compute")
 DTYPES = (params.SINGLE, params.DOUBLE)
 
 
-def test_the_published_steps() -> None:
+def test_steps_and_phases_are_the_published_ones() -> None:
     assert params.steps(1_000_000) == (100, 500, 1000, 5000, 10_000, 50_000, 100_000, 500_000, 1_000_000)
     assert params.steps(10**9)[-2:] == (500_000_000, 10**9)
     assert [phase.name for phase in SUITE.phases] == [params.FIRST, *OPERATIONS]
 
 
-def test_numbers_follow_from_the_seed_and_have_the_requested_type() -> None:
+def test_inputs_depend_on_seed_and_have_requested_dtype() -> None:
     for dtype in DTYPES:
         one, again = numbers(3, dtype, 1000, 1), numbers(3, dtype, 1000, 1)
         assert one.dtype == dtype and (one == again).all() and one.min() >= 0 and one.max() < 1
@@ -51,7 +51,7 @@ def right(name: str, arrays: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_right_answer_passes_and_a_nearly_right_one_fails(name: str, dtype: str) -> None:
+def test_right_answer_passes_but_nearly_right_fails(name: str, dtype: str) -> None:
     arrays = generate(1, dtype, 300_000, 3, INPUTS[name])
     reference, answer = Reference(arrays), right(name, arrays)
     assert reference.check(name, answer) == {"sin": 300_000, "sum2d": 3}.get(name, 1)
@@ -108,7 +108,7 @@ def test_a_lazy_answer_is_wrong(name: str, word: str) -> None:
         Reference(arrays).check(name, Planned(right(name, arrays), word))
 
 
-def test_a_wrong_engine_has_no_figure(tmp_path: Any) -> None:
+def test_wrong_answers_fail_check_and_preparation(tmp_path: Any) -> None:
     """One wrong answer after a right one is noticed, and so is an engine whose answers are all wrong."""
     spec = registry.engine("numpy").through("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
@@ -135,7 +135,7 @@ def test_a_wrong_engine_has_no_figure(tmp_path: Any) -> None:
     workload.close()
 
 
-def test_an_operation_without_memory_ends_the_trial(tmp_path: Any) -> None:
+def test_memory_error_of_operation_ends_the_trial(tmp_path: Any) -> None:
     spec = registry.engine("numpy").through("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
@@ -148,7 +148,7 @@ def test_an_operation_without_memory_ends_the_trial(tmp_path: Any) -> None:
     workload.close()
 
 
-def test_sines_are_written_to_memory_that_the_process_already_has(tmp_path: Any) -> None:
+def test_sines_reuse_allocated_memory(tmp_path: Any) -> None:
     """Page faults would take longer than the sines."""
     spec = registry.engine("numpy").through("compute")
     given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 100}
@@ -170,7 +170,7 @@ def test_sines_are_written_to_memory_that_the_process_already_has(tmp_path: Any)
 
 
 @pytest.mark.parametrize(("takes_ns", "calls"), [(1_000_000, 10 * 5), (60_000_000, 5), (500_000_000, 1)])
-def test_caches_are_warmed_for_short_operations(
+def test_slow_operations_get_fewer_untimed_calls(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any, takes_ns: int, calls: int
 ) -> None:
     """Slow operations get fewer untimed calls: five before each of ten operations of 200 ms would take too long."""
@@ -193,7 +193,7 @@ def test_caches_are_warmed_for_short_operations(
     assert len(calls_made) == calls
 
 
-def test_opening_the_engine_is_a_part_of_the_first_result(tmp_path: Any) -> None:
+def test_first_result_includes_opening_the_engine(tmp_path: Any) -> None:
     opened: list[str] = []
 
     class Late(Null):

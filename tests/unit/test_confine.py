@@ -67,7 +67,7 @@ def record(tmp_path: Path) -> Path:
 
 @pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
-def test_what_reads_more_than_the_limit_lives(place: Path, record: Path) -> None:
+def test_process_reading_beyond_the_limit_survives(place: Path, record: Path) -> None:
     file = place / "large"
     with file.open("wb") as out:
         for _ in range(256):
@@ -89,7 +89,7 @@ def test_what_reads_more_than_the_limit_lives(place: Path, record: Path) -> None
 
 @pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
-def test_what_takes_more_than_the_limit_is_killed(record: Path) -> None:
+def test_process_allocating_beyond_the_limit_is_killed(record: Path) -> None:
     with confined(LIMIT, record) as group:
         assert ended(group, "b = bytearray(os.urandom(1 << 20)) * 200; print(len(b))") == (-signal.SIGKILL, "")
         assert group.killed
@@ -99,7 +99,7 @@ def test_what_takes_more_than_the_limit_is_killed(record: Path) -> None:
 
 
 @needs_groups
-def test_what_a_process_starts_is_confined_too(record: Path) -> None:
+def test_child_processes_are_confined_too(record: Path) -> None:
     with confined(LIMIT, record) as group:
         inner = "import os; b = bytearray(os.urandom(1 << 20)) * 200"
         status, out = ended(group, f"print(subprocess.run([sys.executable, '-c', {inner!r}]).returncode)")
@@ -107,7 +107,7 @@ def test_what_a_process_starts_is_confined_too(record: Path) -> None:
 
 
 @needs_groups
-def test_a_group_goes_with_its_block_and_takes_along_what_is_left_in_it(record: Path) -> None:
+def test_group_and_its_processes_end_with_the_block(record: Path) -> None:
     before = groups()
     with confined(LIMIT, record) as group:
         assert groups() - before == {group.path} and record.read_text().strip() == str(group.path)
@@ -118,7 +118,7 @@ def test_a_group_goes_with_its_block_and_takes_along_what_is_left_in_it(record: 
 
 
 @needs_groups
-def test_what_is_recorded_is_cleared_and_nothing_else(tmp_path: Path, record: Path) -> None:
+def test_clear_removes_only_recorded_control_groups(tmp_path: Path, record: Path) -> None:
     other = tmp_path / "dyno-mine"
     other.mkdir()
     (tmp_path / "other.group").write_text(f"{other}\n")
@@ -142,7 +142,7 @@ def shell(shell: Shell) -> Iterator[Shell]:
 
 @pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
-def test_a_run_is_confined_says_so_and_leaves_no_group(shell: Shell) -> None:
+def test_confined_run_reports_limit_and_leaves_no_group(shell: Shell) -> None:
     before = groups()
     status, out, err = shell.dyno("run", "records", "-e", "lmdb", *small(confine=0.25), "-o", shell.file)
     assert status == 0, err
@@ -168,7 +168,7 @@ def test_a_run_is_confined_says_so_and_leaves_no_group(shell: Shell) -> None:
 
 
 @needs_groups
-def test_a_trial_that_takes_more_than_it_is_confined_to_is_out_of_memory_and_says_so(shell: Shell) -> None:
+def test_trial_beyond_its_limit_is_out_of_memory(shell: Shell) -> None:
     shell.plugins = [FAULTY]
     asked = small(confine=0.2, memory=8, retries=0, samples=1)
     shell.dyno("run", "records", "-e", "leaker", *asked, "-o", shell.file)
@@ -193,7 +193,7 @@ def test_prepared_inputs_fit_beside_the_engine(shell: Shell) -> None:
 
 @pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
-def test_the_group_of_a_killed_run_is_swept(shell: Shell) -> None:
+def test_next_run_removes_group_of_killed_run(shell: Shell) -> None:
     before = groups()
     shell.plugins = [FAULTY]
     gate = shell.home / "gate"
@@ -214,9 +214,7 @@ def test_the_group_of_a_killed_run_is_swept(shell: Shell) -> None:
 # -- if memory can't be limited -----------------------------------------------------------------------------------
 
 
-def test_where_there_is_no_controller_nothing_is_run_and_one_line_says_what_would_be_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_memory_controller_refuses_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confine, "_parents", lambda: iter(()))
     made = plan.make(RunRequest("records", ["memory"], confine=LIMIT, samples=1))
     with pytest.raises(UsageError) as raised:
@@ -226,14 +224,12 @@ def test_where_there_is_no_controller_nothing_is_run_and_one_line_says_what_woul
 
 
 @pytest.mark.parametrize("flag", ["--confine", "--memory"])
-def test_less_than_an_interpreter_takes_is_refused(shell: Shell, flag: str) -> None:
+def test_limit_below_interpreter_size_is_refused(shell: Shell, flag: str) -> None:
     status, _, err = shell.dyno("run", "records", "-e", "memory", flag, "0.01", "-o", shell.file)
     assert status == 2 and is_one_line(err) and flag in err
 
 
-def test_in_version_2_the_group_is_made_where_the_controller_is_handed_down(
-    tmp_path: Path, record: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cgroup_v2_group_is_made_as_a_sibling(tmp_path: Path, record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group with processes can't pass its controllers on, so the new group is a sibling."""
     mount = tmp_path / "cgroup"
     own = mount / "user.slice" / "ours.scope"

@@ -32,10 +32,10 @@ def checked(cell: Any, **sample: Any) -> None:
     ],
     ids=["one by one", "one in flight", "eight in flight", "by a program", "native load"],
 )
-def test_operations_that_may_overlap_take_longer_than_their_client(params: Any, sample: Any) -> None:
+def test_possible_sums_of_operation_times_are_accepted(params: Any, sample: Any) -> None:
     checked(a_cell(**params), **sample)
 
 
-def test_operations_one_by_one_take_no_longer_than_their_client() -> None:
+def test_sequential_operations_exceeding_client_time_are_refused() -> None:
     with pytest.raises(ValueError, match="add up to more than its time"):
         checked(a_cell(), elapsed_ns=11 * MS, busy_ns=9 * MS)

@@ -24,9 +24,7 @@ with open(sys.argv[1], "w") as told:
 """
 
 
-def test_a_server_that_is_not_recorded_yet_goes_with_who_started_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_a_child_kills_its_unrecorded_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "words", lambda target, module, out: [sys.executable, "-c", STARTS, out])
     target: Any = SimpleNamespace(spec=SimpleNamespace(server=object()))
     (tmp_path / "home").mkdir()

@@ -175,13 +175,13 @@ LINES = (
 
 
 @pytest.mark.parametrize(("line", "why"), LINES, ids=lambda of: str(of)[:40])
-def test_a_line_that_has_no_one_meaning_is_damage(file: Path, line: bytes, why: str) -> None:
+def test_ambiguous_or_invalid_json_line_is_damage(file: Path, line: bytes, why: str) -> None:
     first, *rest = WHOLE.read_bytes().splitlines()
     file.write_bytes(b"\n".join([first, line, *rest, b""]))
     assert said(file) == f"is damaged in line 2: {why}"
 
 
-def test_a_line_is_read_whoever_wrote_it(file: Path) -> None:
+def test_equivalent_json_formatting_is_read_alike(file: Path) -> None:
     """The file is valid JSON, but its spaces, escapes, digits and line breaks differ from Dyno's own."""
     lines = [json.dumps(json.loads(line), indent=None, sort_keys=True) for line in WHOLE.read_text().splitlines()]
     lines[1] = lines[1].replace('"ok"', '"\\u006fk"').replace('"steal_percent": 0.0', '"steal_percent": 0.00e1')
@@ -190,7 +190,7 @@ def test_a_line_is_read_whoever_wrote_it(file: Path) -> None:
     assert (first.header, first.cells, first.attempts) == (second.header, second.cells, second.attempts)
 
 
-def test_what_a_later_dyno_adds_is_passed_over(file: Path) -> None:
+def test_fields_of_later_versions_are_ignored(file: Path) -> None:
     header, *lines = map(json.loads, WHOLE.read_text().splitlines())
     later = {"a": [{"b": [[]]}]}
     for found in (header, header["plan"], header["host"], header["host"]["cpu"], header["cells"][0]):
@@ -211,7 +211,7 @@ SHOWN = "\\x1b[2J\\x9b31m\\u202e[/bold]:smile:\\ud800\\x7f"
 
 
 @pytest.mark.parametrize("escaped", [True, False])
-def test_text_of_a_run_file_steers_no_terminal(shell: Shell, escaped: bool) -> None:
+def test_control_characters_of_run_files_are_escaped(shell: Shell, escaped: bool) -> None:
     evil = EVIL if escaped else EVIL.replace("\ud800", "")
     lines = [json.loads(line) for line in WHOLE.read_text().splitlines()]
     lines[0]["cells"][0]["engine"] = lines[0]["host"]["cpu"]["model"] = evil
@@ -233,25 +233,25 @@ def test_text_of_a_run_file_steers_no_terminal(shell: Shell, escaped: bool) -> N
         assert wanted in text.replace("\\[", "[")
 
 
-def test_text_that_has_no_end_is_cut(file: Path) -> None:
+def test_long_reason_is_cut_with_a_mark(file: Path) -> None:
     damage(file, 3, "why", "x" * 60_000)
     assert results.load(file).attempts[2].why == "x" * 4_000 + "... (56,000 characters more)"
 
 
-def test_the_mark_of_what_was_cut_where_it_entered_stays(file: Path) -> None:
+def test_mark_of_already_cut_text_is_kept(file: Path) -> None:
     told = sanitize("é\n" * 10_000, keep="\n")
     damage(file, 3, "why", told)
     assert results.load(file).attempts[2].why == told
 
 
-def test_reasons_may_have_several_lines_and_settings_may_not(file: Path) -> None:
+def test_reasons_may_have_line_breaks_unlike_settings(file: Path) -> None:
     damage(file, 3, "absent", {"mixed": "one\ntwo"})
     assert results.load(file).attempts[2].absent == {"mixed": "one\ntwo"}
     damage(file, 3, "settings", {"a": "one\ntwo"})
     assert results.load(file).attempts[2].settings == {"a": "one\\ntwo"}
 
 
-def test_texts_that_are_too_long_are_cut_also_those_of_caveats(file: Path) -> None:
+def test_long_versions_and_caveats_are_cut(file: Path) -> None:
     damage(file, 3, "version", "x" * 60_000)
     version = results.load(file).attempts[2].version
     damage(file, 3, "caveats", [{"code": "made-up", "text": "x" * 60_000}])
@@ -275,7 +275,7 @@ def a_histogram() -> bytes:
     return next(s.histogram for a in results.load(WHOLE).attempts for s in a.samples if s.histogram is not None)
 
 
-def test_a_histogram_that_counts_more_than_there_is_room_for_is_none() -> None:
+def test_histogram_whose_counts_overflow_is_refused() -> None:
     # The sum of three counters of nearly 2 ** 62 overflows, whether they are in one histogram or in three.
     most = b"\xfe" + b"\xff" * 8
     head = plain(a_histogram())[:40]
@@ -285,13 +285,13 @@ def test_a_histogram_that_counts_more_than_there_is_room_for_is_none() -> None:
             percentiles(found)
 
 
-def test_a_histogram_that_unpacks_to_very_much_is_none() -> None:
+def test_histogram_that_unpacks_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^not a histogram: over 1,048,576 bytes"):
         percentiles([packed(plain(a_histogram())[:40] + bytes(100 << 20))])
 
 
 @pytest.mark.parametrize("name", ["histogram", "response", "late", "by_kind.get", "by_part.dns", "by_machine.a"])
-def test_damaged_histogram_is_found_in_its_line(file: Path, name: str) -> None:
+def test_damaged_histogram_is_reported_with_its_line(file: Path, name: str) -> None:
     damage(file, 3, f"samples.1.{name}", base64.b64encode(packed(b"x" * 60)).decode())
     where = name.partition(".")[0]
     assert said(file).startswith(f"is damaged in line 4: samples[1].{where}: not a histogram: ")
@@ -340,14 +340,14 @@ def test_changed_digit_is_damage(file: Path, summed: list[bytes], at: int, patte
     assert said(file) == f"is damaged in line {range(1, len(summed) + 1)[at]}: {CHANGED}"
 
 
-def test_line_without_checksum_is_damage_among_others(file: Path, summed: list[bytes]) -> None:
+def test_line_without_checksum_among_others_is_damage(file: Path, summed: list[bytes]) -> None:
     *before, last = summed
     bare = re.sub(rb',"crc32":"[0-9a-f]{8}"', b"", last)
     file.write_bytes(b"".join([*before, bare]))
     assert said(file) == f"is damaged in line {len(summed)}: it has no checksum, but the first line has one"
 
 
-def test_line_cut_short_is_ignored_beside_checksums(file: Path, summed: list[bytes]) -> None:
+def test_truncated_last_line_is_ignored(file: Path, summed: list[bytes]) -> None:
     file.write_bytes(b"".join(summed)[:-30])
     assert len(results.load(file).attempts) == len(summed) - 2
 
@@ -369,7 +369,7 @@ def test_each_written_line_has_a_checksum(file: Path) -> None:
 # -- commands ------------------------------------------------------------------------------------------------
 
 
-def test_damage_is_one_line_whatever_command_looks(shell: Shell) -> None:
+def test_damage_is_one_line_in_every_command(shell: Shell) -> None:
     damage(shell.file, 3, "samples.1.histogram", base64.b64encode(packed(b"x" * 60)).decode())
     for words in (*(("show", *form) for form in ((), ("--json",), ("--csv",))), ("compare",), ("plot", "-o", "c/")):
         status, out, err = shell.dyno(words[0], "r.json", *words[1:])

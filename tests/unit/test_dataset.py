@@ -98,7 +98,7 @@ def test_the_spare_names_are_unique_too() -> None:
 # -- records ----------------------------------------------------------------------------------------------
 
 
-def test_location_is_the_name_in_upper_case_and_the_key_is_both() -> None:
+def test_location_is_uppercase_name_and_key_has_both() -> None:
     dataset = small()
     for number in range(500):
         record = dataset.record(number)
@@ -175,7 +175,7 @@ def test_following_has_the_present_records_in_key_order(present: set[int], numbe
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8])
-def test_following_is_right_for_every_choice_of_absent_records(count: int) -> None:
+def test_following_is_right_for_any_absent_records(count: int) -> None:
     versions = np.full(7, ABSENT, np.int32)
     for chosen in product((ABSENT, 0), repeat=7):
         versions[:] = chosen
@@ -193,5 +193,5 @@ def test_a_new_and_a_cleared_model_are_empty() -> None:
     assert following(model.versions, every, first, 50) == []
 
 
-def test_records_do_not_depend_on_the_number_of_spare_ones() -> None:
+def test_records_are_independent_of_spare_records() -> None:
     assert Dataset(500, 0, 150, 1).names.tolist() == Dataset(500, 77, 150, 1).names[:500].tolist()

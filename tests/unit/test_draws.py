@@ -68,7 +68,7 @@ def test_zipfian_ranks_have_the_right_frequencies(count: int, theta: float) -> N
 
 @pytest.mark.claim("Zipfian keys have exactly the probabilities of the distribution")
 @pytest.mark.parametrize("theta", [0.5, 0.99, 1.0, 1.3])
-def test_frequencies_are_right_among_a_hundred_million(theta: float) -> None:
+def test_zipfian_frequencies_are_right_for_100m_records(theta: float) -> None:
     assert weight_up_to(10**6, theta) == pytest.approx(float(zipf_weights(10**6, theta).sum()), rel=1e-10)
     ranks = draw_ranks(f"zipfian:{theta}", HUGE, 300_000, np.random.default_rng(7))
     edges = [0, 1, 2, 3, 5, 10, 100, *(int(10 ** (at / 2)) for at in range(6, 16)), HUGE]
@@ -90,7 +90,7 @@ def test_the_chi_square_test_rejects_a_similar_distribution() -> None:
 
 @pytest.mark.claim("Key distributions need no table of all keys")
 @pytest.mark.parametrize("distribution", ["zipfian:0.99", "hotspot:20:80", "latest:0.99", "uniform"])
-def test_memory_does_not_grow_with_the_number_of_records(distribution: str) -> None:
+def test_memory_is_independent_of_record_count(distribution: str) -> None:
     def peak(count: int) -> int:
         tracemalloc.start()
         try:
@@ -142,7 +142,7 @@ def test_latest_draws_favour_the_last_records(distribution: str) -> None:
 
 @pytest.mark.parametrize("clients", [1, 8])
 @pytest.mark.parametrize("distribution", ["zipfian", "zipfian:0.99"])
-def test_zipfian_draws_spread_the_hot_records_over_the_keys(distribution: str, clients: int) -> None:
+def test_zipfian_draws_scatter_hot_records_over_keys(distribution: str, clients: int) -> None:
     hottest = [
         Counter(draw(distribution, 1_000, 5_000, np.random.default_rng(seed), seed, clients)).most_common(1)[0][0]
         for seed in range(20)
@@ -161,7 +161,7 @@ def test_zipfian_draws_spread_the_hot_records_over_the_keys(distribution: str, c
 @pytest.mark.claim("hotspot:R:O gives R percent of the records O percent of the operations")
 @pytest.mark.parametrize("clients", [1, 8])
 @pytest.mark.parametrize(("records", "operations"), [(20, 80), (1, 50), (50, 10), (0.01, 99)])
-def test_a_hotspot_has_its_share(records: float, operations: float, clients: int) -> None:
+def test_hotspot_gets_its_share_of_operations(records: float, operations: float, clients: int) -> None:
     count, draws = 1_600, 200_000
     distribution, hot = f"hotspot:{records}:{operations}", max(round(count * records / 100), 1)
     ranks = draw_ranks(distribution, count, draws, np.random.default_rng(3))
@@ -217,7 +217,7 @@ def test_inputs_do_not_change_between_versions_of_dyno() -> None:
         ("modify:100", {"modify": 100}),
     ],
 )
-def test_a_mix_is_read(mix: str, percent: dict[str, int]) -> None:
+def test_mix_is_parsed_to_percentages(mix: str, percent: dict[str, int]) -> None:
     assert mix_of(mix).percent == percent
 
 
@@ -226,7 +226,7 @@ def cells(**params: str) -> Any:
     return plan.make(RunRequest("records", ["memory"], phases=["mixed"], params=given)).cells[0].params
 
 
-def test_the_order_of_the_kinds_does_not_matter() -> None:
+def test_mix_and_distribution_are_normalised() -> None:
     assert cells(mix="insert:5+get:95")["mix"] == cells(mix="get:95+insert:5+scan:0")["mix"] == "get:95+insert:5"
     assert cells(distribution="zipfian:0.990")["distribution"] == "zipfian:0.99"
 
@@ -251,14 +251,14 @@ BAD_DISTRIBUTIONS += ["zipfian:1:1", "uniform:1", "hotspot", "hotspot:20", "hots
     ("name", "value"),
     [*(("mix", value) for value in BAD_MIXES), *(("distribution", value) for value in BAD_DISTRIBUTIONS)],
 )
-def test_a_wrong_mix_or_distribution_is_refused_in_one_line(name: str, value: str) -> None:
+def test_invalid_mix_or_distribution_is_refused(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=f"parameter {name}=.*expected .*as 80:20|expected mix, uniform") as refused:
         cells(**{name: value})
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.claim("The presets ycsb-a to ycsb-f are YCSB's core workloads")
-def test_the_presets_are_the_core_workloads() -> None:
+def test_ycsb_presets_are_the_core_workloads() -> None:
     # readproportion, updateproportion, scanproportion, insertproportion, readmodifywriteproportion and
     # requestdistribution of the files workloads/workloada to workloadf of YCSB 0.17.0.
     core = {

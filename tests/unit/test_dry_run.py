@@ -13,7 +13,7 @@ from dyno.runner.rates import unpaced
 pytestmark = pytest.mark.usefixtures("processes")
 
 
-def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
+def test_dry_run_prints_the_plan_and_runs_nothing(shell: Shell) -> None:
     words = ("--clients", "1,2", "--phases", "scan,update", "--duration", "5", "--warmup", "1", "--samples", "10")
     status, out, err = shell.dyno("run", "records", "-e", "lmdb,sqlite", *words, "--dry-run", "-o", shell.file)
     assert (status, err) == (0, "")
@@ -30,21 +30,21 @@ def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
     assert not shell.file.exists() and shell.left() == []
 
 
-def test_it_bounds_the_whole_time_by_the_timeouts(shell: Shell) -> None:
+def test_dry_run_bounds_total_time_by_timeouts(shell: Shell) -> None:
     words = ("-e", "memory", "--phases", "get", "--duration", "1", "--samples", "5", "--timeout", "90")
     # 5 trials, and 3 of each of two floors, of 90 s each at most.
     out = shell.dyno("run", "records", *words, "--dry-run").out
     assert "with starting, loading and checking 16 min 30 s at most" in out
 
 
-def test_a_search_is_forecast(shell: Shell) -> None:
+def test_dry_run_forecasts_a_capacity_search(shell: Shell) -> None:
     words = ("-e", "memory", "--phases", "get", "--limit", "p99<5ms", "--dry-run", "-o", shell.file)
     status, out, _ = shell.dyno("capacity", "records", *words)
     assert status == 0 and "1 search " in out and "probes" in out
     assert not shell.file.exists() and shell.left() == []
 
 
-def test_what_a_run_would_refuse_is_refused(shell: Shell) -> None:
+def test_dry_run_refuses_what_a_run_refuses(shell: Shell) -> None:
     status, out, err = shell.dyno("run", "records", "-e", "nope", "--dry-run")
     assert (status, out) == (2, "") and "engine nope is not known" in err
 
@@ -52,7 +52,7 @@ def test_what_a_run_would_refuse_is_refused(shell: Shell) -> None:
 RATE = "The rate has no effect on "
 
 
-def test_what_no_rate_can_be_asked_of_is_told_before_anything_runs(shell: Shell) -> None:
+def test_dry_run_notes_phases_without_rate(shell: Shell) -> None:
     words = ("run", "records", "-e", "lmdb", "--phases", "insert,get,update")
     assert RATE not in shell.dyno(*words, "--dry-run").out
     note = f"{RATE}insert, update (txn=all makes each one call; -p txn=1 paces them): measured at full speed"
@@ -61,7 +61,7 @@ def test_what_no_rate_can_be_asked_of_is_told_before_anything_runs(shell: Shell)
     assert RATE not in shell.dyno("run", "records", "-e", "lmdb", "--phases", "get", "--rate", "500", "--dry-run").out
 
 
-def test_it_is_told_where_a_run_starts_too(shell: Shell) -> None:
+def test_run_notes_phases_without_rate_at_start(shell: Shell) -> None:
     words = small(phases="rand-key,update", rate=5000, samples=1)
     ended = shell.dyno("run", "records", "-e", "lmdb", *words, "-o", shell.file)
     assert f"dyno: {RATE}update (txn=all" in ended.err.splitlines()[0]
@@ -69,13 +69,13 @@ def test_it_is_told_where_a_run_starts_too(shell: Shell) -> None:
     assert measured["update"]["bulk"] and not measured["rand-key"]["bulk"], "and it is so"
 
 
-def test_what_one_call_or_an_outside_tool_does_has_no_rate() -> None:
+def test_single_call_phase_is_noted_as_unpaced() -> None:
     archive = make(RunRequest("series", engines=["sqlite"], rate=["9"], phases=["extract-all-hot", "latest-hot"]))
     note = unpaced(archive.measured_phases, archive.cells)
     assert note == f"{RATE}extract-all-hot (one call does it all): measured at full speed"
 
 
-def test_until_says_how_long_it_may_go_on(shell: Shell) -> None:
+def test_dry_run_shows_the_time_limit_of_until(shell: Shell) -> None:
     output = shell.dyno("run", "records", "-e", "lmdb", "--until", "5%", "--within", "10m", "--dry-run").out
     assert "further blocks follow until each interval is narrow, for 10 min at most" in output
 
@@ -84,5 +84,5 @@ def test_until_says_how_long_it_may_go_on(shell: Shell) -> None:
     ("seconds", "text"),
     [(0.3, "0.3 s"), (45, "45 s"), (60, "1 min"), (380, "6 min 20 s"), (7500, "2 h 5 min"), (7200, "2 h")],
 )
-def test_a_time_is_told_as_a_clock_would(seconds: float, text: str) -> None:
+def test_durations_are_printed_in_clock_units(seconds: float, text: str) -> None:
     assert clock(seconds) == text

@@ -34,7 +34,7 @@ def with_port(**given: Any) -> EngineSpec:
     return replace(RIGHT, ports={"records": replace(PortSpec(dict), **given)})
 
 
-def test_a_right_declaration_is_taken() -> None:
+def test_valid_declaration_is_accepted() -> None:
     RIGHT.check(PORTS)
 
 
@@ -60,14 +60,14 @@ def test_a_right_declaration_is_taken() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_mistake_is_one_line_that_names_the_field_and_the_remedy(wrong: Any, field: str, remedy: str) -> None:
+def test_invalid_declaration_names_field_and_remedy(wrong: Any, field: str, remedy: str) -> None:
     with pytest.raises(UsageError) as raised:
         wrong.check(PORTS)
     said = str(raised.value)
     assert said.startswith(field) and remedy in said and "\n" not in said
 
 
-def test_the_registry_names_the_engine_and_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_registry_names_and_skips_a_broken_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "crooked.py").write_text(
         "from dataclasses import replace\nfrom dyno.engines.memory import ENGINE as GOOD\n"
         "ENGINE = replace(GOOD, name='crooked', clients='thread')\n"
@@ -80,7 +80,7 @@ def test_the_registry_names_the_engine_and_goes_on(monkeypatch: pytest.MonkeyPat
     assert "memory" in {spec.name for spec in registry.engines()}
 
 
-def test_every_engine_of_ours_is_declared_rightly() -> None:
+def test_builtin_engines_and_suites_are_declared_correctly() -> None:
     assert registry.broken() == []
     for kind, found in (("engine", registry.engines()), ("suite", registry.suites())):
         for each in found:
@@ -90,7 +90,7 @@ def test_every_engine_of_ours_is_declared_rightly() -> None:
         registry.check_texts("memory", replace(registry.engine("memory"), title="two\nlines"), "engine")
 
 
-def test_through_a_port_there_is_what_holds_through_it_and_nothing_of_another() -> None:
+def test_declarations_of_a_port_apply_to_it_alone() -> None:
     gap, said = Gap("order", "upstream", "slow"), Caveat("columns", "keeps columns")
     more = Setting("more", integer(1), 1, "")
     spec = replace(
@@ -111,13 +111,13 @@ def test_through_a_port_there_is_what_holds_through_it_and_nothing_of_another() 
     assert (dict(timed.tiers), timed.default_tier) == ({}, None)
 
 
-def test_a_port_may_be_declared_by_where_it_is() -> None:
+def test_port_may_be_declared_by_import_path() -> None:
     job = Job(RIGHT.through("synthetic"), Path(), None, {}, {}, seed=1, clients=1)
     opened = job.port([("a", 1)])  # type: ignore[arg-type]
     assert type(opened).__name__ == "OrderedDict" and opened["a"] == 1
 
 
-def test_what_is_said_of_the_encoder_is_said_in_the_suite_that_has_one() -> None:
+def test_encoder_caveats_apply_only_to_records_port() -> None:
     """Caveats about the encoder apply only to suites that have an encoder."""
     for spec in registry.engines():
         for port in spec.ports:
@@ -125,7 +125,7 @@ def test_what_is_said_of_the_encoder_is_said_in_the_suite_that_has_one() -> None
             assert not said or port == "records", spec.name
 
 
-def test_an_option_may_decide_how_clients_share_it() -> None:
+def test_option_may_choose_how_clients_share_engine() -> None:
     way = Setting("way", choice("processes", "threads"), "processes", "")
     spec = replace(RIGHT, clients="processes", options=(way,), sharing=lambda options: str(options["way"]))
     assert spec.chosen(spec.resolve({})).clients == "processes"
@@ -135,7 +135,7 @@ def test_an_option_may_decide_how_clients_share_it() -> None:
         replace(spec, sharing=lambda options: "thread").chosen({})
 
 
-def test_a_library_that_is_not_for_this_python_has_no_command_and_says_so() -> None:
+def test_library_excluded_by_python_version_has_no_remedy() -> None:
     sqlite = registry.engine("sqlite")
     marked = replace(sqlite, modules=("dyno_none",), requires=("dyno_none>=1; python_version < '3.10'",))
     assert marked.remedy == ""

@@ -95,7 +95,7 @@ def at_first(run: Run, engine: str, phase: str, **changed: Any) -> Run:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: str) -> None:
+def test_columns_keep_names_and_types_without_values(run: Run, name: str) -> None:
     """A run of schema 1 has no values in the server's columns and many others."""
     schema = written(run, name).schema
     params = {f"param_{param}" for param in run.cells[0].params}
@@ -105,7 +105,7 @@ def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: 
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_run_of_which_nothing_was_measured_has_the_columns_too(new: Run, name: str) -> None:
+def test_unmeasured_run_has_all_columns(new: Run, name: str) -> None:
     nothing = dataclasses.replace(new, attempts=())
     assert written(nothing, name).schema.equals(written(new, name).schema)
     head = next(csv.reader(io.StringIO(export.as_csv(TABLES[name](nothing)))))
@@ -124,7 +124,7 @@ def test_a_run_of_which_nothing_was_measured_has_the_columns_too(new: Run, name:
     ],
     ids=("integers", "numbers", "booleans", "a word", "a boolean", "large"),
 )
-def test_a_parameter_has_the_type_that_suits_all_its_values(
+def test_parameter_column_type_fits_all_values(
     new: Run, values: tuple[object, ...], kind: pyarrow.DataType, shown: set[object]
 ) -> None:
     for name in TABLES:
@@ -133,7 +133,7 @@ def test_a_parameter_has_the_type_that_suits_all_its_values(
         assert set(found["param_rate"].to_pylist()) == shown
 
 
-def test_what_processes_used_has_a_column_for_each_counter() -> None:
+def test_every_usage_counter_has_a_column() -> None:
     assert [f.name for f in dataclasses.fields(Usage)] == list(USED)
 
 
@@ -156,7 +156,7 @@ def test_every_column_is_documented_with_its_type() -> None:
     assert {**documented("A row for each sample"), **measured(fields.SAMPLES)} == export.SAMPLES
 
 
-def test_what_goes_with_the_rows_is_documented(new: Run) -> None:
+def test_metadata_is_documented(new: Run) -> None:
     said = documented("What goes with the rows")
     assert {name.strip("`") for name in said.values()} == set(export.about(new))
     ours = {name.decode() for name in written(new, "cells").schema.metadata if name.startswith(b"dyno.")}
@@ -166,7 +166,7 @@ def test_what_goes_with_the_rows_is_documented(new: Run) -> None:
 # -- rows -----------------------------------------------------------------------------------------------------
 
 
-def test_rows_of_cells_are_those_of_the_json(run: Run) -> None:
+def test_cell_rows_equal_those_of_json(run: Run) -> None:
     rows, cells = read(run, "cells"), export.as_data(run)["cells"]
     assert len(rows) == len(cells) == len(run.cells) * len(run.plan["phases"])
     for row, cell in zip(rows, cells, strict=True):
@@ -182,7 +182,7 @@ def test_rows_of_cells_are_those_of_the_json(run: Run) -> None:
             assert row[remarks] == [remark["code"] for remark in cell[remarks]]
 
 
-def test_rows_of_samples_are_those_of_the_run_file(run: Run) -> None:
+def test_sample_rows_equal_the_run_file(run: Run) -> None:
     rows = {(r["engine"], r["tier"], r["phase"], r["block"]): r for r in read(run, "samples")}
     assert len(rows) == sum(len(attempt.samples) for attempt in run.attempts)
     for attempt in run.attempts:
@@ -218,7 +218,7 @@ def test_rows_of_samples_are_those_of_the_run_file(run: Run) -> None:
                 assert row["latency_max_ns"] == decoded.get_max_value()
 
 
-def test_samples_of_a_row_make_its_figures(run: Run) -> None:
+def test_cell_figures_follow_from_their_samples(run: Run) -> None:
     samples = read(run, "samples")
     for row in read(run, "cells"):
         ours = [s for s in samples if all(s[n] == row[n] for n in ("engine", "tier", "phase"))]
@@ -230,7 +230,7 @@ def test_samples_of_a_row_make_its_figures(run: Run) -> None:
         assert all(s["doubts"] == row["doubts"] for s in ours)
 
 
-def test_a_server_and_lateness_have_their_columns(new: Run) -> None:
+def test_server_usage_and_lateness_have_columns(new: Run) -> None:
     histogram = next(s.histogram for a in new.attempts for s in a.samples if s.histogram)
     used = {name: at for at, name in enumerate(USED)}
     found = at_first(new, SQLITE, "mixed", server=used, response=histogram, late=histogram)
@@ -245,7 +245,7 @@ FIGURES = {at for at, kind in export.SAMPLES.items() if kind in (fields.INTEGER,
 }
 
 
-def test_a_row_that_is_not_valid_has_no_figure_and_says_why(new: Run) -> None:
+def test_invalid_row_has_reason_but_no_figures(new: Run) -> None:
     """One wrong answer voids the samples of all blocks."""
     spoilt = at_first(new, SQLITE, "mixed", void="record 3: got None")
     for name, count in (("cells", 1), ("samples", 3)):
@@ -259,7 +259,7 @@ def test_a_row_that_is_not_valid_has_no_figure_and_says_why(new: Run) -> None:
     assert all(row["per_second"] for row in read(spoilt, "samples") if row["valid"])
 
 
-def test_a_sample_whose_trial_was_made_again_counts_for_nothing(new: Run) -> None:
+def test_samples_of_retried_trials_are_invalid(new: Run) -> None:
     first = new.attempts[0]
     again = dataclasses.replace(
         new,
@@ -283,7 +283,7 @@ def test_a_sample_whose_trial_was_made_again_counts_for_nothing(new: Run) -> Non
     [{"histogram": "junk"}, {"device": {"read_bytes": "much"}}, {"device": {"read_bytes": 2**70}}, {"ended_by": 5}],
     ids=str,
 )
-def test_what_a_column_cannot_hold_is_damage_in_one_line(new: Run, changed: Mapping[str, Any]) -> None:
+def test_value_unfit_for_its_column_is_damage(new: Run, changed: Mapping[str, Any]) -> None:
     found = at_first(new, "lmdb", "mixed", **changed)
     later = dataclasses.replace(
         new, attempts=(dataclasses.replace(new.attempts[0], started="later"), *new.attempts[1:])
@@ -297,7 +297,7 @@ def test_what_a_column_cannot_hold_is_damage_in_one_line(new: Run, changed: Mapp
 # -- by other programs ----------------------------------------------------------------------------------------
 
 
-def test_the_metadata_says_where_the_rows_come_from(new: Run) -> None:
+def test_metadata_identifies_the_run(new: Run) -> None:
     for name in TABLES:
         said = {key.decode(): value.decode() for key, value in written(new, name).schema.metadata.items()}
         assert (said["dyno.suite"], said["dyno.created"]) == ("records", new.header["created"])
@@ -321,7 +321,7 @@ def test_duckdb_reads_both_tables(run: Run, tmp_path: Path) -> None:
         assert len(few) == (len(wanted) if run.plan["samples"] < 3 else 0)
 
 
-def test_csv_and_json_of_samples_have_the_rows_of_parquet(new: Run) -> None:
+def test_csv_and_json_samples_equal_parquet_rows(new: Run) -> None:
     spoilt = with_param(at_first(new, "lmdb", "mixed", void='got "a|b"\nexpected c,d'), "rate", 1000.0, "max")
     table = export.samples(spoilt)
     rows = [{**row, "started": row["started"].isoformat() + "+00:00"} for row in read(spoilt, "samples")]
@@ -334,7 +334,7 @@ def plain(value: object) -> str:
     return "" if value is None else ";".join(value) if isinstance(value, list) else str(value)
 
 
-def test_the_json_of_samples_says_where_it_comes_from(new: Run) -> None:
+def test_json_of_samples_identifies_the_run(new: Run) -> None:
     found = json.loads(export.table_json(export.samples(new), new))
     assert {name: found[name] for name in export.about(new)} == json.loads(json.dumps(export.about(new)))
     assert found["machine"] == new.header["host"]
@@ -343,7 +343,7 @@ def test_the_json_of_samples_says_where_it_comes_from(new: Run) -> None:
 # -- Markdown -------------------------------------------------------------------------------------------------
 
 
-def test_markdown_begins_with_what_was_asked_and_where(new: Run) -> None:
+def test_markdown_begins_with_plan_and_machine(new: Run) -> None:
     title, _, *facts = as_markdown(new).splitlines()[:5]
     assert title == f"**records**: lmdb, {SQLITE}. 3 of 3 trials of each row; median and 95 % interval over trials."
     asked, machine, measured = facts
@@ -357,7 +357,7 @@ def tables(shown: str) -> list[list[list[str]]]:
     return [[[c.strip(" ") for c in line.split("|")[1:-1]] for line in table.splitlines()] for table in found]
 
 
-def test_figures_stand_right_in_markdown_and_keep_their_unit(new: Run) -> None:
+def test_markdown_figures_are_right_aligned_with_unbroken_units(new: Run) -> None:
     for head, rule, *lines in tables(as_markdown(with_param(new, "records", 200, 300))):
         sides = dict(zip(head, rule, strict=True))
         assert {name for name, side in sides.items() if side == ":---"} == {"engine", "remarks"}
@@ -368,7 +368,7 @@ def test_figures_stand_right_in_markdown_and_keep_their_unit(new: Run) -> None:
     assert tables(as_markdown(with_param(new, "txn", 5, "all")))[0][1][:3] == [":---", ":---", "---:"]
 
 
-def test_markdown_has_no_column_that_is_empty_but_for_the_interval(run: Run) -> None:
+def test_markdown_omits_empty_columns_except_the_interval(run: Run) -> None:
     for head, _, *lines in tables(as_markdown(run)):
         columns = dict(zip(head, zip(*lines, strict=True), strict=True))
         assert "95 %" in columns
@@ -377,7 +377,7 @@ def test_markdown_has_no_column_that_is_empty_but_for_the_interval(run: Run) -> 
     assert "p50" in shown["rand-key"] and "p50" not in shown["insert-blind-indices"], "a bulk phase"
 
 
-def test_markdown_says_whole_what_the_tables_cut(new: Run) -> None:
+def test_markdown_has_reasons_and_doubts_in_full(new: Run) -> None:
     spoilt = at_first(new, "lmdb", "mixed", void="got <object at 0>,\nnot *this* of __main__ and value_size")
     shown = as_markdown(spoilt)
     why = r"void: got \<object at 0>, not \*this\* of \__main_\_ and value_size"
@@ -387,14 +387,14 @@ def test_markdown_says_whole_what_the_tables_cut(new: Run) -> None:
         assert f"\n- this machine: {doubt['text']}\n" in shown
 
 
-def test_markdown_of_a_run_that_is_not_complete_says_so(new: Run) -> None:
+def test_markdown_of_incomplete_run_says_so(new: Run) -> None:
     assert "Not complete" not in as_markdown(new)
     cut = as_markdown(dataclasses.replace(new, attempts=new.attempts[:-1]))
     assert f"**Not complete**: {len(new.attempts) - 1} of {len(new.attempts)} trials have ended" in cut
 
 
 @pytest.mark.parametrize("text", ["a_b", "1.5 µs", "sqlite:journal_mode=wal"])
-def test_markdown_leaves_what_is_plain_as_it_is(text: str) -> None:
+def test_markdown_leaves_plain_text_unescaped(text: str) -> None:
     assert sections.plain(text) == text
 
 
@@ -414,7 +414,7 @@ def test_markdown_leaves_what_is_plain_as_it_is(text: str) -> None:
     ],
     ids=" ".join,
 )
-def test_a_file_has_what_would_have_been_printed(shell: Shell, words: tuple[str, ...], form: tuple[str, ...]) -> None:
+def test_output_file_equals_printed_output(shell: Shell, words: tuple[str, ...], form: tuple[str, ...]) -> None:
     ended = shell.dyno("show", NEW, *words)
     assert ended == (0, "", f"Written to {words[-1]}\n")
     printed = shell.dyno("show", NEW, *form)
@@ -450,12 +450,12 @@ def test_parquet_is_written_to_a_file(shell: Shell, new: Run, words: tuple[str, 
     ],
     ids=str,
 )
-def test_what_cannot_be_written_is_one_line(shell: Shell, words: tuple[str, ...], said: str) -> None:
+def test_invalid_output_is_a_one_line_error(shell: Shell, words: tuple[str, ...], said: str) -> None:
     assert shell.dyno("show", NEW, *words) == (2, "", f"dyno: {said}\n")
     assert list(shell.home.iterdir()) == []
 
 
-def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None:
+def test_show_never_overwrites_a_run_file(shell: Shell) -> None:
     for file in FILES:
         shell.file.write_bytes(file.read_bytes())
         ended = shell.dyno("show", NEW, "-o", shell.file)
@@ -476,7 +476,7 @@ def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None
         assert shell.file.read_text() == text
 
 
-def test_a_file_is_replaced_whole(shell: Shell) -> None:
+def test_output_file_is_replaced_atomically_through_links(shell: Shell) -> None:
     """A process that has opened the old file can still read it, and a link still leads to the file."""
     old, link = shell.home / "old.csv", shell.home / "link.csv"
     old.write_text("old")
@@ -492,7 +492,7 @@ def test_a_pipe_is_written_to_and_not_replaced(shell: Shell) -> None:
     assert (status, out) == (0, shell.dyno("show", NEW, "--csv").out)
 
 
-def test_without_pyarrow_the_command_that_installs_it_is_named(shell: Shell, tmp_path: Path) -> None:
+def test_missing_pyarrow_names_its_install_command(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone" / "pyarrow.py").write_text("raise ImportError")
     shell.plugins = [tmp_path / "gone"]

@@ -25,7 +25,7 @@ def extrapolate(shell: Shell, tmp_path: Path) -> Any:
     return lambda *words: shell.dyno("extrapolate", *words)
 
 
-def test_it_prints_the_curve_and_says_what_is_extrapolated(extrapolate: Any) -> None:
+def test_output_shows_curve_and_marks_extrapolated_values(extrapolate: Any) -> None:
     ended = extrapolate("r.json", "--to", "much=64,1_440", "--hold-out", "32")
     assert ended.status == 0, ended.err
     for said in (
@@ -39,7 +39,7 @@ def test_it_prints_the_curve_and_says_what_is_extrapolated(extrapolate: Any) -> 
     assert "Extrapolated, not measured" in " ".join(ended.out.split())
 
 
-def test_the_only_parameter_that_varies_need_not_be_named(extrapolate: Any) -> None:
+def test_only_varying_parameter_is_the_default(extrapolate: Any) -> None:
     data = json.loads(extrapolate("r.json", "--json").out)
     (growth,) = data["growths"]
     assert data["parameter"] == "much" and len(growth["measured"]) == 6 and growth["extrapolated"] == []
@@ -59,6 +59,6 @@ def test_the_only_parameter_that_varies_need_not_be_named(extrapolate: Any) -> N
         (("none.json",), "none.json"),
     ],
 )
-def test_what_can_not_be_is_refused_in_one_line(extrapolate: Any, words: tuple[str, ...], said: str) -> None:
+def test_invalid_request_is_refused_in_one_line(extrapolate: Any, words: tuple[str, ...], said: str) -> None:
     ended = extrapolate(*words)
     assert ended.status == 2 and is_one_line(ended.err) and said in ended.err

@@ -21,7 +21,7 @@ def printed(*attempts: Attempt) -> list[str]:
     return [line for line in out.getvalue().splitlines() if line]
 
 
-def test_each_failed_attempt_is_printed_with_its_phase_reason_and_log() -> None:
+def test_failed_attempt_shows_phase_reason_and_log() -> None:
     crash = an_attempt(2, outcome="crash", cell=1, attempt=1, phase="read", why="killed by SIGSEGV")
     crash = replace(crash, output="\n".join(f"line {at}" for at in range(30)) + "\nSegmentation fault\n")
     found = printed(an_attempt(0, a_sample()), crash)
@@ -30,7 +30,7 @@ def test_each_failed_attempt_is_printed_with_its_phase_reason_and_log() -> None:
     assert found[-1].strip() == "1 of 2 attempts failed."
 
 
-def test_a_wrong_answer_is_a_failure_of_its_phase() -> None:
+def test_wrong_answer_is_listed_under_its_phase() -> None:
     found = printed(an_attempt(0, a_sample(), a_sample("fill", void="3 records are not there")))
     assert found[1] == "  fill: void: 3 records are not there"
 
@@ -46,7 +46,7 @@ def test_a_run_without_failures_says_so() -> None:
     assert line.strip() == "No attempt failed, of 1."
 
 
-def test_a_real_failure_is_printed(shell: Shell, tmp_path: Path) -> None:
+def test_show_failures_lists_refusal_of_a_real_run(shell: Shell, tmp_path: Path) -> None:
     words = small(samples=1, retries=0, phases="update")
     assert shell.dyno("run", "records", "-e", "sqlite:set.no_such=1", *words, "-o", shell.file).status == 3
     ended = shell.dyno("show", shell.file, "--failures")

@@ -18,7 +18,7 @@ RUN = Path(__file__).parents[1] / "data" / "run-schema-2.json"
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-def test_a_field_is_in_the_sample_and_where_it_is_shown(field: Field) -> None:
+def test_field_appears_in_sample_and_declared_outputs(field: Field) -> None:
     assert field.name in {each.name for each in dataclasses.fields(Sample)}
     assert field.type
     (cell, *_) = export.as_data(results.load(RUN))["cells"]

@@ -55,7 +55,7 @@ def export(shell: Shell, file: Path) -> Any:
     return run
 
 
-def test_junit_has_a_case_for_each_row_which_fails_where_there_is_no_number(export: Any, tmp_path: Path) -> None:
+def test_junit_case_fails_for_row_without_result(export: Any, tmp_path: Path) -> None:
     assert export("junit", "-o", tmp_path / "j.xml").status == 0
     (suite,) = junitparser.JUnitXml.fromfile(str(tmp_path / "j.xml"))
     cases = {case.name.split("/")[1]: case for case in suite}
@@ -66,7 +66,7 @@ def test_junit_has_a_case_for_each_row_which_fails_where_there_is_no_number(expo
     assert cases["lmdb"].is_passed and "1,002 op/s" in cases["lmdb"].system_out
 
 
-def test_bmf_is_of_its_schema_with_the_interval(export: Any) -> None:
+def test_bmf_matches_bencher_schema_and_includes_interval(export: Any) -> None:
     told = json.loads(export("bmf").out)
     # In Bencher's schema a benchmark has measures, and a measure has numbers, of which `value` is required.
     for measures in told.values():
@@ -82,7 +82,7 @@ def test_bmf_is_of_its_schema_with_the_interval(export: Any) -> None:
     assert not any("duckdb" in name or "null" in name for name in told)
 
 
-def test_the_json_of_github_action_benchmark_has_its_fields(export: Any) -> None:
+def test_github_action_benchmark_json_has_required_fields(export: Any) -> None:
     told = json.loads(export("github-action-benchmark").out)
     assert len(told) == 2
     for each in told:
@@ -94,7 +94,7 @@ def test_the_json_of_github_action_benchmark_has_its_fields(export: Any) -> None
     assert told[0]["value"] == 1002 and told[0]["unit"] == "op/s"
 
 
-def test_openmetrics_is_read_by_prometheus_own_parser(export: Any) -> None:
+def test_openmetrics_parses_with_prometheus_parser(export: Any) -> None:
     families = {family.name: family for family in text_string_to_metric_families(export("openmetrics").out)}
     by_engine = {sample.labels["engine"]: sample for sample in families["dyno_throughput"].samples}
     assert {engine: sample.value for engine, sample in by_engine.items()} == {"lmdb": 1002.0, "sqlite": 501.0}
@@ -107,7 +107,7 @@ def test_openmetrics_is_read_by_prometheus_own_parser(export: Any) -> None:
     assert at["0.5"] == pytest.approx(3e-6, rel=0.001) and at["1"] == pytest.approx(1e-3, rel=0.001)
 
 
-def test_hlog_is_read_by_hdrhistograms_own_reader_without_loss(export: Any, tmp_path: Path) -> None:
+def test_hlog_is_read_losslessly_by_hdrhistogram_reader(export: Any, tmp_path: Path) -> None:
     assert export("hlog", "-o", tmp_path / "r.hlog").status == 0
     reader = HistogramLogReader(str(tmp_path / "r.hlog"), HdrHistogram(1, 3_600_000_000_000, 3))
     found = []
@@ -122,7 +122,7 @@ def test_hlog_is_read_by_hdrhistograms_own_reader_without_loss(export: Any, tmp_
     assert not re.search(r"^Tag=[^,]*\s", (tmp_path / "r.hlog").read_text(), re.MULTILINE)
 
 
-def test_pyperf_reads_and_compares_it(export: Any, tmp_path: Path) -> None:
+def test_pyperf_loads_and_compares_the_export(export: Any, tmp_path: Path) -> None:
     assert export("pyperf", "-o", tmp_path / "p.json").status == 0
     suite = pyperf.BenchmarkSuite.load(str(tmp_path / "p.json"))
     values = {name.split("/")[1]: suite.get_benchmark(name) for name in suite.get_benchmark_names()}
@@ -133,7 +133,7 @@ def test_pyperf_reads_and_compares_it(export: Any, tmp_path: Path) -> None:
     assert subprocess.run(words, capture_output=True).returncode == 0
 
 
-def test_names_are_apart_where_engines_have_several_rows(tmp_path: Path, shell: Shell) -> None:
+def test_names_differ_for_several_rows_of_an_engine(tmp_path: Path, shell: Shell) -> None:
     rows = [(a_cell("lmdb", size=size), {"read": FAST}) for size in (1, 2)]
     file = written(of_rates(*rows, phases=["read"]), tmp_path / "several.json")
     assert set(json.loads(shell.dyno("export", file, "--format", "bmf").out)) == {
@@ -143,13 +143,13 @@ def test_names_are_apart_where_engines_have_several_rows(tmp_path: Path, shell: 
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_run_without_a_single_number_has_every_format(form: str, tmp_path: Path, shell: Shell) -> None:
+def test_run_without_results_exports_to_every_format(form: str, tmp_path: Path, shell: Shell) -> None:
     run = of_rates((a_cell("lmdb"), {"read": [None] * 3}), phases=["read"])
     ended = shell.dyno("export", written(run, tmp_path / "empty.json"), "--format", form)
     assert (ended.status, ended.err) == (0, "") and ended.out.endswith("\n")
 
 
-def test_the_gate_writes_junit_too(shell: Shell, file: Path, tmp_path: Path) -> None:
+def test_check_writes_junit_with_slower_rows_failed(shell: Shell, file: Path, tmp_path: Path) -> None:
     rows = (
         (a_cell("lmdb", note='a "b"\\'), {"read": [value / 4 for value in FAST]}),
         (a_cell("sqlite", note="plain"), {"read": SLOW}),
@@ -162,7 +162,7 @@ def test_the_gate_writes_junit_too(shell: Shell, file: Path, tmp_path: Path) -> 
     assert "slower" in failure.message
 
 
-def test_what_can_not_be_exported_is_said_in_one_line(shell: Shell, file: Path) -> None:
+def test_invalid_export_is_refused_in_one_line(shell: Shell, file: Path) -> None:
     for words, line in (
         (("export", file, "--format", "junt"), "did you mean junit?"),
         (("export", file, "--format", "bmf", "-o", file), "that is a run file"),

@@ -59,17 +59,17 @@ def test_different_values_are_not_the_same() -> None:
     assert [(one, two) for one, two in combinations([*PLAIN, *FURTHER], 2) if same(one, two)] == []
 
 
-def test_two_answers_are_as_equal_as_those_of_engines() -> None:
+def test_answer_equality_matches_equality_of_engine_answers() -> None:
     pairs = [(one, two) for one in PLAIN for two in PLAIN if equality.same(one, two) != same(one, two)]
     assert pairs == []
 
 
-def test_the_order_of_dicts_and_sets_does_not_matter() -> None:
+def test_order_of_dicts_and_sets_is_ignored() -> None:
     assert same({"a": 1, "b": [2]}, {"b": [2], "a": 1}) and same({8, 16, 0}, {0, 16, 8})
     assert not same({"a": 1}, {"a": 2})
 
 
-def test_what_can_not_be_compared_is_not_the_same() -> None:
+def test_incomparable_values_are_unequal() -> None:
     endless: list[Any] = []
     endless.append(endless)
     for value in (object(), [object()], {"a": object()}, {object()}, np.array([object()]), endless, lambda: 0):
@@ -101,11 +101,11 @@ def test_arguments_are_passed_in_turn_and_slices_grow() -> None:
     assert sizes[:3] == [1, 2, 4] and max(sizes) > 8
 
 
-def test_a_function_without_arguments_gets_none() -> None:
+def test_no_argument_is_passed_without_argument_list() -> None:
     assert run(Calls(dict, None, counted)).operations > 100
 
 
-def test_a_set_up_comes_before_each_call() -> None:
+def test_setup_runs_before_each_call() -> None:
     log: list[Any] = []
 
     def setup(argument: int) -> int | None:
@@ -117,12 +117,12 @@ def test_a_set_up_comes_before_each_call() -> None:
     assert log[:6] == ["set up", 10, "set up", 2, "set up", 10]
 
 
-def test_a_set_up_needs_calls_one_by_one() -> None:
+def test_setup_with_a_rate_is_refused() -> None:
     with pytest.raises(Refused, match="no rate"):
         measure(lambda _: Calls(abs, [1], counted, abs).slices(), Pace(rate=1e4, duration_ns=10**7), lambda: None)
 
 
-def test_a_set_up_that_fails_is_named() -> None:
+def test_failing_setup_voids_phase_naming_error_and_line() -> None:
     def setup() -> None:
         raise OSError("no space")
 
@@ -148,7 +148,7 @@ def no_event_loop() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("places", [1, 20])
-def test_coroutines_run_to_their_end(places: int) -> None:
+def test_coroutine_throughput_matches_calls_in_flight(places: int) -> None:
     calls = Calls(nap, [0.001], counted, inflight=places)
     tally = run(calls, 0.1)
     calls.close()
@@ -163,7 +163,7 @@ def test_coroutines_keep_a_rate() -> None:
     assert 150 <= tally.operations <= 205 and tally.response is not None
 
 
-def test_exceptions_and_tasks_that_go_on_do_no_harm() -> None:
+def test_coroutine_errors_are_counted_despite_leftover_tasks() -> None:
     async def fails(number: int) -> None:
         asyncio.get_running_loop().create_task(asyncio.sleep(1_000))
         if number == 1:
@@ -187,7 +187,7 @@ def generator() -> Any:
     yield 1
 
 
-def test_what_a_call_does_not_run_is_recognised() -> None:
+def test_unrun_generators_and_coroutines_are_detected() -> None:
     assert is_async(nap) and is_async(Instance()) and not is_async(dict) and not is_async(generator)
     assert unfinished(nap) is None and unfinished(dict) is None
     assert "only creates a generator" in str(unfinished(generator))
@@ -198,7 +198,7 @@ def test_what_a_call_does_not_run_is_recognised() -> None:
     check_finished([1, None, Failure("x")])
 
 
-def test_an_exception_is_one_line_with_its_place() -> None:
+def test_exception_is_described_in_one_line_with_place() -> None:
     try:
         raise ValueError("two\nlines")
     except ValueError as error:
@@ -236,7 +236,7 @@ def test_another_answer_to_the_same_argument_is_wrong(first: Any, then: Any) -> 
         record.add([0], ["x"], [then])
 
 
-def test_clients_that_disagree_are_named() -> None:
+def test_disagreeing_clients_raise_wrong_with_both_answers() -> None:
     one, other = recorded(1, 2), recorded(1, 3)
     with pytest.raises(Wrong, match="argument 2 was answered 2 to one client, and 3 to another"):
         Record.merged([one, other])

@@ -27,7 +27,7 @@ def make(*engines: str) -> Plan:
 every_server = pytest.mark.parametrize("engine", SERVERS)
 
 
-def test_these_are_all_that_have_it() -> None:
+def test_set_option_exists_for_exactly_the_listed_engines() -> None:
     assert {spec.name for spec in registry.engines() if set_option.SET in {s.name for s in spec.options}} == {
         *SERVERS,
         *EMBEDDED,
@@ -35,25 +35,25 @@ def test_these_are_all_that_have_it() -> None:
 
 
 @every_server
-def test_settings_are_taken_as_they_stand(engine: str) -> None:
+def test_settings_are_parsed_unchanged(engine: str) -> None:
     options = registry.engine(engine).resolve({"set": "one=1 two='a b' three=x=y"})
     assert set_option.given(options) == {"one": "1", "two": "a b", "three": "x=y"}
 
 
 @every_server
-def test_nothing_is_given_by_default(engine: str) -> None:
+def test_set_option_is_empty_by_default(engine: str) -> None:
     assert set_option.given(registry.engine(engine).resolve({})) == {}
 
 
 @every_server
 @pytest.mark.parametrize("text", ["jit", "jit=", "=on", "jit=on off", "a='b"])
-def test_what_is_no_setting_is_refused(engine: str, text: str) -> None:
+def test_malformed_setting_is_refused(engine: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"engine {engine}: option set="):
         registry.engine(engine).resolve({"set": text})
 
 
 @every_server
-def test_what_a_tier_decides_is_not_to_be_set(engine: str) -> None:
+def test_setting_that_a_tier_decides_is_refused(engine: str) -> None:
     """All spellings are refused: servers ignore case, and some accept dashes for underscores."""
     spec = registry.engine(engine)
     for settings in spec.tiers.values():
@@ -78,7 +78,7 @@ def test_what_a_tier_decides_is_not_to_be_set(engine: str) -> None:
         ("victoriametrics", "memory.allowedBytes"),
     ],
 )
-def test_what_dyno_decides_is_not_to_be_set(engine: str, name: str) -> None:
+def test_setting_that_dyno_decides_is_refused(engine: str, name: str) -> None:
     with pytest.raises(UsageError, match="is not to be set here"):
         registry.engine(engine).resolve({"set": f"{name}=1"})
 
@@ -87,14 +87,14 @@ def test_what_dyno_decides_is_not_to_be_set(engine: str, name: str) -> None:
     ("engine", "name"),
     [("postgresql", "shared_buffers"), ("mariadb", "innodb_buffer_pool_size"), ("mysql", "innodb-buffer-pool-size")],
 )
-def test_the_size_of_a_cache_may_be_set_by_its_own_name_but_not_twice(engine: str, name: str) -> None:
+def test_cache_size_set_under_two_names_is_refused(engine: str, name: str) -> None:
     spec = registry.engine(engine)
     assert spec.refuse(Tier.PROCESS, spec.resolve({"set": f"{name}=16MB"})) is None
     told = spec.refuse(Tier.PROCESS, spec.resolve({"set": f"{name}=16MB", "cache_mib": "16"}))
     assert f"set.{name.replace('-', '_')} and cache_mib are one setting: leave one of them out" == told
 
 
-def test_a_row_is_named_by_its_settings_as_they_are_written() -> None:
+def test_row_name_lists_settings_and_can_be_requested() -> None:
     asked = "postgresql:cache_mib=64+set.jit=on+set.work_mem=8 MB"
     (cell,) = (c for c in make("postgresql:set.jit=on+cache_mib=64+set.work_mem=8 MB").cells if not c.floor)
     assert cell.asked == asked
@@ -102,7 +102,7 @@ def test_a_row_is_named_by_its_settings_as_they_are_written() -> None:
 
 
 @every_server
-def test_a_server_of_the_users_own_is_not_changed(engine: str) -> None:
+def test_settings_with_a_user_server_are_refused(engine: str) -> None:
     spec = registry.engine(engine)
     scheme = SCHEMES.get(engine, engine)
     options = spec.resolve({"set": "one=1", "url": f"{scheme}://u@h/"})
@@ -113,7 +113,7 @@ def test_a_server_of_the_users_own_is_not_changed(engine: str) -> None:
 # -- engines in the process -------------------------------------------------------------------------------------
 
 
-def test_each_setting_may_be_written_by_itself() -> None:
+def test_settings_can_be_given_as_separate_options() -> None:
     (cell,) = (c for c in make("postgresql:set.jit=on+cache_mib=64+set.work_mem=8 MB").cells if not c.floor)
     assert cell.options == {"set": "jit=on 'work_mem=8 MB'", "cache_mib": 64}
     assert set_option.pairs(str(cell.options["set"])) == {"jit": "on", "work_mem": "8 MB"}
@@ -130,9 +130,7 @@ def test_each_setting_may_be_written_by_itself() -> None:
         ({"set": "synchronous=extra"}, Tier.POWER, None),
     ],
 )
-def test_a_pragma_that_breaks_the_tier_is_refused_by_name(
-    options: dict[str, str], tier: Tier, why: str | None
-) -> None:
+def test_pragma_is_refused_if_invalid_or_tier_breaking(options: dict[str, str], tier: Tier, why: str | None) -> None:
     spec = registry.engine("sqlite")
     told = spec.refuse(tier, spec.resolve(options))
     assert told is None if why is None else told is not None and why in told
@@ -149,12 +147,12 @@ def test_a_pragma_that_breaks_the_tier_is_refused_by_name(
         ("rocksdb", "write_buffer_size=1"),
     ],
 )
-def test_what_is_no_pragma_or_not_the_users_is_refused(engine: str, text: str) -> None:
+def test_reserved_or_malformed_engine_setting_is_refused(engine: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"engine {engine}: option set="):
         registry.engine(engine).resolve({"set": text})
 
 
-def test_they_take_effect_and_are_read_back_and_one_that_is_unknown_is_refused(shell: Shell) -> None:
+def test_settings_take_effect_and_unknown_ones_are_refused(shell: Shell) -> None:
     engines = (
         "sqlite:set.wal_autocheckpoint=77",
         "sqlite:set.no_such=1",
@@ -173,7 +171,7 @@ def test_they_take_effect_and_are_read_back_and_one_that_is_unknown_is_refused(s
         assert refused.outcome == "refused" and "set.no_such" in str(refused.why)
 
 
-def test_a_row_reads_back_what_only_other_rows_of_its_engine_set(shell: Shell) -> None:
+def test_row_reads_back_settings_of_sibling_rows(shell: Shell) -> None:
     rows = "sqlite,sqlite:set.temp_store=memory,rocksdb,rocksdb:set.max_background_jobs=3"
     ended = shell.dyno("run", "records", "-e", rows, *small(samples=1, phases="update"), "-o", shell.file)
     assert ended.status == 0, ended
@@ -185,7 +183,7 @@ def test_a_row_reads_back_what_only_other_rows_of_its_engine_set(shell: Shell) -
     assert "temp_store" not in settings["rocksdb"]
 
 
-def test_a_users_own_server_is_asked_for_no_setting_that_only_other_rows_set() -> None:
+def test_user_server_is_not_queried_for_sibling_settings() -> None:
     spec = registry.engine("redis")
     names = set_option.names_in([spec.resolve({}), spec.resolve({"set": "requirepass=x maxclients=9"})])
     assert names == ["requirepass", "maxclients"]
@@ -196,7 +194,7 @@ def test_a_users_own_server_is_asked_for_no_setting_that_only_other_rows_set() -
     assert set_option.to_read(set_option.with_names(spec.resolve({"url": "redis://h/"}), names)) == ()
 
 
-def test_another_option_of_this_name_has_no_names_of_settings() -> None:
+def test_non_text_option_named_set_is_ignored() -> None:
     assert set_option.names_in([{"set": 5}, {"set": "a=1"}, {}]) == ["a"]
     assert set_option.with_names({"set": 5}, ["a"])["set"] == 5
     assert set_option.with_names({"cache_mib": 1}, ["a"]) == {"cache_mib": 1}

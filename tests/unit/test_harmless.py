@@ -21,12 +21,12 @@ from dyno.contracts.sanitize import sanitize
         ("two\nlines\tof it", "two\nlines\tof it"),
     ],
 )
-def test_what_could_do_harm_is_shown_as_its_escape(given: str, shown: str) -> None:
+def test_only_dangerous_characters_are_escaped(given: str, shown: str) -> None:
     assert sanitize(given) == shown
     assert sanitize(sanitize(given)) == shown
 
 
-def test_no_character_can_do_harm() -> None:
+def test_sanitized_text_is_printable_for_every_character() -> None:
     every = "".join(map(chr, range(sys.maxunicode + 1)))
     made = sanitize(every, most=len(every), keep="")
     assert all(each.isprintable() or each.isspace() for each in made)
@@ -34,10 +34,10 @@ def test_no_character_can_do_harm() -> None:
     made.encode()
 
 
-def test_one_line_is_what_is_asked_for() -> None:
+def test_line_breaks_are_escaped_unless_kept() -> None:
     assert sanitize("two\nlines", keep="") == "two\\nlines"
 
 
-def test_what_is_too_long_is_cut_and_said_so() -> None:
+def test_long_text_is_truncated_with_remaining_count() -> None:
     assert sanitize("x" * 12, most=10) == "x" * 10 + "... (2 characters more)"
     assert sanitize("x" * 10, most=10) == "x" * 10

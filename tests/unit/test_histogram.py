@@ -74,16 +74,16 @@ def of_all_magnitudes(count: int, seed: int) -> list[int]:
     [EDGES, TENS, [LOWEST, HIGHEST, HIGHEST - 1], list(range(1, 10_000)), of_all_magnitudes(20_000, seed=3)],
     ids=["powers of two and their neighbours", "decades", "ends", "small", "all magnitudes"],
 )
-def test_the_recorder_counts_as_the_library_does(values: list[int]) -> None:
+def test_recorder_counts_match_the_library(values: list[int]) -> None:
     assert recorded(values).counts.tolist() == list(library(values).counts)
 
 
 @given(st.lists(st.integers(LOWEST, HIGHEST), max_size=50))
-def test_the_recorder_counts_as_the_library_does_for_any_values(values: list[int]) -> None:
+def test_recorder_counts_match_library_for_any_values(values: list[int]) -> None:
     assert recorded(values).counts.tolist() == list(library(values).counts)
 
 
-def test_adding_slice_by_slice_is_adding_at_once() -> None:
+def test_adding_in_slices_equals_adding_at_once() -> None:
     values = of_all_magnitudes(5_000, seed=4)
     sliced = Recorder()
     for start in range(0, len(values), 700):
@@ -92,7 +92,7 @@ def test_adding_slice_by_slice_is_adding_at_once() -> None:
     assert sliced.counts.tolist() == recorded(values).counts.tolist()
 
 
-def test_values_out_of_range_are_clipped_and_not_dropped() -> None:
+def test_out_of_range_values_are_clipped() -> None:
     recorder = recorded([-5, 0, HIGHEST + 1, 10 * HIGHEST])
     assert recorder.counts.tolist() == list(library([LOWEST, LOWEST, HIGHEST, HIGHEST]).counts)
 
@@ -100,7 +100,7 @@ def test_values_out_of_range_are_clipped_and_not_dropped() -> None:
 # -- lossless ---------------------------------------------------------------------------------------------
 
 
-def test_merging_recorders_is_recording_everything_in_one() -> None:
+def test_merging_recorders_equals_recording_everything_in_one() -> None:
     values = of_all_magnitudes(9_000, seed=5)
     merged = recorded(values[:1_000])
     merged.merge(recorded(values[1_000:]))
@@ -108,7 +108,7 @@ def test_merging_recorders_is_recording_everything_in_one() -> None:
     assert merged.counts.tolist() == recorded(values).counts.tolist()
 
 
-def test_the_library_decodes_what_was_encoded_count_by_count() -> None:
+def test_library_decodes_encoded_histogram_with_equal_counts() -> None:
     values = [*of_all_magnitudes(9_000, seed=6), *EDGES, *[77_777] * 100_000]
     encoded = recorded(values).encode()
     assert encoded is not None
@@ -118,7 +118,7 @@ def test_the_library_decodes_what_was_encoded_count_by_count() -> None:
 
 
 @pytest.mark.claim("Histograms merge without loss")
-def test_percentiles_of_parts_are_those_of_the_whole() -> None:
+def test_percentiles_of_merged_parts_match_the_whole() -> None:
     values = of_all_magnitudes(9_000, seed=7)
     parts = [recorded(values[start::4]).encode() for start in range(4)]
     assert percentiles(parts) == percentiles([*parts, None]) == percentiles([recorded(values).encode()])
@@ -147,7 +147,7 @@ def test_percentiles_are_exact_to_three_significant_digits(shape: str, seed: int
     assert found["max"] == pytest.approx(ordered[-1], rel=PRECISION)
 
 
-def test_a_percentile_is_the_least_value_that_covers_it() -> None:
+def test_percentile_rank_is_least_covering_its_share() -> None:
     counted = np.arange(1, 3_001)
     for count in range(1, 3_001):
         ranks = {name: rank(at, count) for name, at in PERCENTILES.items()}
@@ -165,7 +165,7 @@ def test_a_percentile_needs_five_values_beyond_it(name: str, least: int) -> None
     assert few[name] is None
 
 
-def test_the_median_of_any_number_is_known() -> None:
+def test_median_is_known_for_a_single_value() -> None:
     of_one = percentiles([recorded([7]).encode()])
     assert (of_one["p50"], of_one["max"]) == (7, 7)
     assert of_one["p99"] is None
@@ -177,7 +177,7 @@ def test_ranks_of_large_counts_are_exact() -> None:
 
 
 @pytest.mark.parametrize("count", [5_000, 30_000])
-def test_a_quantile_of_the_filled_counters_is_the_percentile_of_the_whole(count: int) -> None:
+def test_quantile_of_filled_counters_equals_percentile(count: int) -> None:
     recorder = recorded(of_all_magnitudes(count, seed=count))
     filled = np.flatnonzero(recorder.counts)
     found = {name: quantile(filled, recorder.counts[filled], at) for name, at in PERCENTILES.items()}
@@ -191,14 +191,14 @@ def test_an_empty_histogram_has_no_percentiles() -> None:
     assert percentiles([]) == percentiles([None, None]) == unknown
 
 
-def test_a_curve_ends_where_too_few_values_lie_beyond() -> None:
+def test_curve_ends_where_too_few_values_remain() -> None:
     halves = [recorded(list(range(low, low + 500))).encode() for low in (1, 501)]
     assert curve([*halves, None], [0, 50, 99, 99.9, 99.99]) == [(0, 1), (50, 500), (99, 990), (99.9, 999)]
     assert curve([None], [50]) == curve([], [50]) == []
 
 
 @pytest.mark.claim("Latencies are exact to 3 significant digits, in memory that does not grow")
-def test_memory_does_not_grow_with_the_number_of_values() -> None:
+def test_recorder_memory_is_independent_of_value_count() -> None:
     recorder = Recorder()
     size = recorder.counts.nbytes
     for _ in range(10):

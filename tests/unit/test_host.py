@@ -50,7 +50,7 @@ def leaves(value: Any) -> list[Any]:
     return [leaf for part in value.values() for leaf in leaves(part)] if isinstance(value, dict) else [value]
 
 
-def test_this_machine_is_told_as_json_without_its_name(work: Path) -> None:
+def test_machine_facts_are_json_without_the_host_name(work: Path) -> None:
     told = host.facts(work)
     assert json.loads(json.dumps(told)) == told
     assert told["clock"]["cost_ns"] >= 1
@@ -58,7 +58,7 @@ def test_this_machine_is_told_as_json_without_its_name(work: Path) -> None:
 
 
 @pytest.mark.claim("Facts of the machine that are unknown are null")
-def test_a_machine_without_proc_and_sys_is_unknown_and_not_zero(tmp_path: Path, work: Path) -> None:
+def test_facts_without_proc_and_sys_are_unknown(tmp_path: Path, work: Path) -> None:
     told = host.facts(work, root=tmp_path / "nothing-here")
     for part in ("cpu", "memory", "load"):
         assert set(leaves(told[part])) == {None}
@@ -79,7 +79,7 @@ def test_garbage_in_kernel_files_is_unknown(plant: Plant, work: Path) -> None:
     host.pressure(0, root=root)
 
 
-def test_processor(plant: Plant, work: Path) -> None:
+def test_cpu_facts_are_read_from_kernel_files(plant: Plant, work: Path) -> None:
     root = plant(
         {
             "proc/cpuinfo": CPUINFO.format(flag="sse2"),
@@ -103,7 +103,7 @@ def test_processor(plant: Plant, work: Path) -> None:
     }
 
 
-def test_a_hypervisor_is_seen(plant: Plant, work: Path) -> None:
+def test_hypervisor_flag_marks_cpu_as_virtualised(plant: Plant, work: Path) -> None:
     root = plant({"proc/cpuinfo": CPUINFO.format(flag="hypervisor")})
     assert host.facts(work, root=root)["cpu"]["virtualised"] is True
 
@@ -147,7 +147,7 @@ def test_a_hypervisor_is_seen(plant: Plant, work: Path) -> None:
         ),
     ],
 )
-def test_limits_of_control_groups(
+def test_cgroup_cpu_and_memory_limits_are_read(
     plant: Plant, work: Path, files: dict[str, str], cores: float | None, limit: int | None
 ) -> None:
     told = host.facts(work, root=plant({"proc/meminfo": MEMINFO, **files}))
@@ -161,7 +161,7 @@ def test_inputs_are_smaller_if_memory_is_limited(plant: Plant) -> None:
     assert input_bytes(64_000, plant({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "max"})) == 64_000
 
 
-def test_memory_load_clock_and_stalls(plant: Plant, work: Path) -> None:
+def test_memory_load_clock_and_stalls_are_read(plant: Plant, work: Path) -> None:
     root = plant(
         {
             "proc/meminfo": MEMINFO,
@@ -188,7 +188,7 @@ def test_memory_load_clock_and_stalls(plant: Plant, work: Path) -> None:
     assert told["system"]["os"] == "Debian GNU/Linux 12"
 
 
-def test_the_nearest_mount_counts_and_a_partition_asks_its_disk(plant: Plant, work: Path) -> None:
+def test_filesystem_facts_use_nearest_mount_and_parent_disk(plant: Plant, work: Path) -> None:
     root = plant(
         {
             "proc/self/mountinfo": mount("/", "tmpfs", "tmpfs", "0:20")
@@ -210,7 +210,7 @@ def test_the_nearest_mount_counts_and_a_partition_asks_its_disk(plant: Plant, wo
     assert told["free_bytes"] <= told["total_bytes"]
 
 
-def test_a_blank_in_a_mount_point(plant: Plant, tmp_path: Path) -> None:
+def test_blank_in_mount_point_is_decoded(plant: Plant, tmp_path: Path) -> None:
     work = tmp_path / "my disk" / "work"
     work.mkdir(parents=True)
     point = str(tmp_path / "my disk")
@@ -232,13 +232,15 @@ def test_a_blank_in_a_mount_point(plant: Plant, tmp_path: Path) -> None:
         (mount("/", "fuse.sshfs", "me@server:/home", "0:40"), None, True),
     ],
 )
-def test_kinds_of_file_systems(plant: Plant, work: Path, line: str, ram: bool | None, network: bool) -> None:
+def test_ram_and_network_file_systems_are_recognised(
+    plant: Plant, work: Path, line: str, ram: bool | None, network: bool
+) -> None:
     root = plant({"proc/self/mountinfo": line, "sys/class/block/zram0/queue/rotational": "0"})
     told = host.filesystem(work, root=root)
     assert (told["ram_backed"], told["network"]) == (ram, network)
 
 
-def test_a_loop_device_whose_file_is_in_memory_is_in_memory(plant: Plant, work: Path) -> None:
+def test_loop_device_backed_by_tmpfs_is_ram_backed(plant: Plant, work: Path) -> None:
     root = plant(
         {
             "proc/self/mountinfo": mount("/", "ext4", "/dev/loop0", "7:0")
@@ -250,7 +252,7 @@ def test_a_loop_device_whose_file_is_in_memory_is_in_memory(plant: Plant, work: 
     assert host.filesystem(work, root=root)["ram_backed"] is True
 
 
-def test_no_server_and_no_user_is_named(plant: Plant, work: Path) -> None:
+def test_mount_facts_omit_server_and_user_names(plant: Plant, work: Path) -> None:
     options = "vers=4.2,hard,addr=10.1.2.3,clientaddr=10.1.2.4,username=alice,upperdir=/home/alice/up"
     root = plant({"proc/self/mountinfo": mount("/", "nfs4", "fileserver:/export/alice", "0:40", options)})
     told = host.filesystem(work, root=root)
@@ -258,7 +260,7 @@ def test_no_server_and_no_user_is_named(plant: Plant, work: Path) -> None:
     assert told["options"] == ["rw", "relatime", "vers=4.2", "hard"]
 
 
-def test_pressure_is_what_others_did_meanwhile(plant: Plant) -> None:
+def test_pressure_measures_others_cpu_steal_and_swapping(plant: Plant) -> None:
     own = "42 (a ) b) S 1 1 1 0 -1 0 0 0 0 0 {user} {system} 0 0 20\n"
     root = plant(
         {
@@ -288,22 +290,22 @@ def test_pressure_is_what_others_did_meanwhile(plant: Plant) -> None:
     assert told["swapped_out_bytes"] is not None and told["swapped_out_bytes"] > 0
 
 
-def test_a_watch_too_short_for_a_tick_is_unknown(plant: Plant) -> None:
+def test_steal_over_less_than_a_tick_is_unknown(plant: Plant) -> None:
     root = plant({"proc/stat": "cpu  1000 0 500 8000 0 0 0 500 0 0\n"})
     assert host.pressure(0, root=root)["steal_percent"] is None
 
 
-def test_a_flush_leaves_nothing_behind(work: Path) -> None:
+def test_flush_probe_leaves_no_file(work: Path) -> None:
     taken = host.fsync_ns(work)
     assert isinstance(taken, int) and taken > 0
     assert list(work.iterdir()) == []
 
 
-def test_a_flush_where_nothing_can_be_written_is_unknown(work: Path) -> None:
+def test_flush_time_in_missing_directory_is_unknown(work: Path) -> None:
     assert host.fsync_ns(work / "missing") is None
 
 
-def test_a_work_directory_to_be_is_judged_by_its_nearest_parent(work: Path) -> None:
+def test_missing_work_directory_is_judged_by_nearest_parent(work: Path) -> None:
     assert host.nearest_existing(work / "a" / "b") == work.resolve()
     host.facts(work / "a" / "b")
     assert list(work.iterdir()) == []

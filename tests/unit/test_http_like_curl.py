@@ -278,7 +278,7 @@ def words(text: str) -> tuple[str, ...]:
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("options", LIKE)
-def test_an_option_does_what_curl_does(echo: Echo, tmp_path: Path, options: str) -> None:
+def test_option_behaves_as_in_curl(echo: Echo, tmp_path: Path, options: str) -> None:
     given = ("-s", *words(options))
     if not any("URL" in word or "://" in word for word in given):
         given = (*given, "URL/page")
@@ -297,7 +297,7 @@ def test_an_option_does_what_curl_does(echo: Echo, tmp_path: Path, options: str)
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("options", SECURE)
-def test_an_option_does_what_curl_does_with_tls(
+def test_option_behaves_as_in_curl_over_tls(
     tls_echo: Echo, authority: Authority, tmp_path: Path, options: str
 ) -> None:
     files = {"AUTHORITY": authority.authority, "CERTIFICATE": authority.certificate, "KEY": authority.key}
@@ -333,7 +333,7 @@ REFUSED = {
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("options", REFUSED)
-def test_an_option_that_is_not_supported_is_refused_in_one_line(echo: Echo, shell: Shell, options: str) -> None:
+def test_unsupported_arguments_are_refused_in_one_line(echo: Echo, shell: Shell, options: str) -> None:
     status, out, err = shell.dyno(
         "http", *(word.replace("URL", echo.url) for word in words(options.replace(";", "\\;")))
     )
@@ -341,7 +341,7 @@ def test_an_option_that_is_not_supported_is_refused_in_one_line(echo: Echo, shel
 
 
 @pytest.mark.usefixtures("processes")
-def test_verbose_shows_both_heads_on_standard_error(echo: Echo, shell: Shell) -> None:
+def test_verbose_prints_request_and_response_heads_to_stderr(echo: Echo, shell: Shell) -> None:
     status, out, err = shell.dyno("http", "-v", f"{echo.url}/page")
     assert status == 0 and out.startswith("{")
     assert "> GET /page HTTP/1.1" in err and "< X-Own: yes" in err
@@ -349,7 +349,7 @@ def test_verbose_shows_both_heads_on_standard_error(echo: Echo, shell: Shell) ->
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("flags", "shown"), [("", True), ("-s", False), ("-sS", True)])
-def test_the_error_is_shown_as_curl_shows_it(shell: Shell, flags: str, shown: bool) -> None:
+def test_error_visibility_follows_silent_flags_as_in_curl(shell: Shell, flags: str, shown: bool) -> None:
     status, out, err = shell.dyno("http", *words(flags), "-o", "-", "http://127.0.0.1:1/")
     assert (status, out) == (7, "") and ("(7)" in err) == shown
 
@@ -363,7 +363,7 @@ def test_retries_are_in_the_record(echo: Echo, shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_token_goes_to_no_other_port_after_a_redirect(echo: Echo, shell: Shell) -> None:
+def test_redirect_to_another_port_drops_token_and_cookie(echo: Echo, shell: Shell) -> None:
     with scripted(away=whole(b"", "302 Found", f"Location: {echo.url}/page")) as first:
         secrets = ("--oauth2-bearer", "secret", "-b", "a=secret")
         assert shell.dyno("http", "-L", *secrets, f"{first.url}/away").status == 0

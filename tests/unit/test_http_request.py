@@ -73,7 +73,7 @@ def adds_up(record: dict[str, Any]) -> None:
 # -- the record ----------------------------------------------------------------------------------------------------
 
 
-def test_a_record_has_the_names_of_the_article_and_its_stages_add_up(server: Scripted) -> None:
+def test_record_has_pycurlb_fields_and_stages_add_up(server: Scripted) -> None:
     record = http.request(f"{server.url}/page")
     assert set(record) >= {*ARTICLE.split()}
     assert (record["http_code"], record["size_download"], record["method"]) == (200, 5, "GET")
@@ -84,7 +84,7 @@ def test_a_record_has_the_names_of_the_article_and_its_stages_add_up(server: Scr
     assert moments == sorted(moments) and moments[-1] <= record["total_time"]
 
 
-def test_what_was_not_done_is_null_and_not_zero(server: Scripted) -> None:
+def test_inapplicable_fields_are_null(server: Scripted) -> None:
     record = http.request(f"{server.url}/page")
     unknown = ("appconnect_time", "redirect_time", "max_time", "ssl_verifyresult", "redirect_url")
     assert {name: record[name] for name in unknown} == dict.fromkeys(unknown)
@@ -92,7 +92,7 @@ def test_what_was_not_done_is_null_and_not_zero(server: Scripted) -> None:
     assert json.loads(json.dumps(record)) == record
 
 
-def test_each_hop_of_a_redirect_is_timed_by_itself(server: Scripted) -> None:
+def test_each_redirect_hop_is_timed_separately(server: Scripted) -> None:
     record = http.request(f"{server.url}/moved", location=True)
     assert [hop["http_code"] for hop in record["hops"]] == [302, 200]
     assert [hop["url"].rpartition("/")[2] for hop in record["hops"]] == ["moved", "page"]
@@ -111,7 +111,7 @@ SECRETS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", SECRETS, ids=str)
-def test_secrets_go_to_no_other_port_after_a_redirect(server: Scripted, options: dict[str, Any]) -> None:
+def test_redirect_to_another_port_drops_secrets(server: Scripted, options: dict[str, Any]) -> None:
     """The next request of the same client to the first server has the secrets again."""
     with scripted() as first, http.Client(Options.of({"location": True, **options})) as client:
         first.answers = {
@@ -128,13 +128,13 @@ def test_secrets_go_to_no_other_port_after_a_redirect(server: Scripted, options:
         assert all(b"authorization:" in head.lower() or b"cookie:" in head.lower() for head in first.asked)
 
 
-def test_a_redirect_is_not_followed_unless_that_is_asked_for(server: Scripted) -> None:
+def test_redirect_is_not_followed_by_default(server: Scripted) -> None:
     record = http.request(f"{server.url}/moved")
     assert (record["http_code"], record["redirect_count"]) == (302, 0)
     assert record["redirect_url"] == f"{server.url}/page"
 
 
-def test_what_is_sent_is_what_was_asked_for(server: Scripted) -> None:
+def test_request_options_reach_the_server(server: Scripted) -> None:
     http.request(f"{server.url}/page", data="a=1", header=["X-Own: yes"], user_agent="mine", cookie="c=2", user="u:p")
     head, _, body = server.asked[-1].partition(b"\r\n\r\n")
     assert head.startswith(b"POST /page ") and body in (b"a=1", b"")
@@ -151,7 +151,7 @@ def test_what_is_sent_is_what_was_asked_for(server: Scripted) -> None:
     assert server.asked[-1].startswith(b"FETCH /page?a=1 ")
 
 
-def test_the_body_goes_where_it_is_told_to(server: Scripted, tmp_path: Path) -> None:
+def test_response_body_is_written_to_the_output_path(server: Scripted, tmp_path: Path) -> None:
     record = http.request(f"{server.url}/moved", location=True, output=tmp_path / "body")
     assert (tmp_path / "body").read_bytes() == b"hello" and record["size_download"] == 5
     for place, why in ((tmp_path, "Is a directory"), ("/dev/full", "No space left on device")):
@@ -197,7 +197,7 @@ def test_a_url_outside_ascii_is_encoded(server: Scripted) -> None:
     assert moved["error"] is None and moved["hops"][1]["url"] == f"http://xn--mnchen-3ya.example:{port}/%C3%A9"
 
 
-def test_what_a_server_says_in_another_encoding_is_shown_with_escapes(shell: Shell) -> None:
+def test_non_utf8_response_header_is_shown_escaped(shell: Shell) -> None:
     def latin(name: str) -> bytes:
         return response(b"", "302 Found", f"{name}: http://é.example/é").decode().encode("latin-1")
 
@@ -213,7 +213,7 @@ def test_what_a_server_says_in_another_encoding_is_shown_with_escapes(shell: She
 
 
 @pytest.mark.usefixtures("processes")
-def test_the_body_goes_to_no_pipe_and_over_no_run_file(server: Scripted, shell: Shell) -> None:
+def test_output_to_pipe_or_run_file_is_refused(server: Scripted, shell: Shell) -> None:
     os.mkfifo(shell.home / "pipe")
     (shell.home / "r.json").write_text('{"kind":"run","schema":3}\n')
     for place, why in (
@@ -243,7 +243,7 @@ def test_the_body_goes_to_no_pipe_and_over_no_run_file(server: Scripted, shell: 
         ("loop", 47, None),
     ],
 )
-def test_a_request_that_fails_is_a_record_with_its_error(
+def test_failed_request_yields_record_with_error(
     server: Scripted, path: str, exitcode: int | None, stage: str | None
 ) -> None:
     limits = {"max_time": 0.5} if path == "stalled" else {"max_time": 60}
@@ -256,7 +256,7 @@ def test_a_request_that_fails_is_a_record_with_its_error(
     assert len(record["hops"]) == (6 if path == "loop" else 1)
 
 
-def test_where_nobody_listens_and_a_name_is_nobodys_it_says_so(server: Scripted) -> None:
+def test_refused_connection_and_unknown_host_are_errors(server: Scripted) -> None:
     with scripted() as gone:
         pass
     refused = http.request(f"http://127.0.0.1:{gone.port}/")
@@ -267,7 +267,7 @@ def test_where_nobody_listens_and_a_name_is_nobodys_it_says_so(server: Scripted)
     adds_up(nobody)
 
 
-def test_a_certificate_that_nobody_known_has_signed_is_refused_unless_k_is_given(shell: Shell, place: Path) -> None:
+def test_untrusted_certificate_is_refused_unless_insecure(shell: Shell, place: Path) -> None:
     if lacking := engine_nginx.missing(tls=True):
         unavailable(f"nginx: {lacking}")
     with closing(engine_nginx.Nginx(place, tls=True, workers=1)) as serving:
@@ -289,7 +289,7 @@ def test_a_certificate_that_nobody_known_has_signed_is_refused_unless_k_is_given
         adds_up(record)
 
 
-def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) -> None:
+def test_http_error_status_fails_only_with_fail_option(server: Scripted) -> None:
     assert http.request(f"{server.url}/none")["error"] is None
     assert http.request(f"{server.url}/none", fail=True)["exitcode"] == 22
 
@@ -332,13 +332,13 @@ def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) ->
         ("http://example.org/", {"max_tim": 5}, "did you mean max_time"),
     ],
 )
-def test_what_can_not_be_asked_for_is_one_clear_line(url: str, options: dict[str, Any], message: str) -> None:
+def test_invalid_request_is_refused_in_one_line(url: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
         http.request(url, **options)
     assert "\n" not in str(raised.value)
 
 
-def test_one_that_libcurl_does_not_begin_takes_no_time_of_the_machines() -> None:
+def test_unstarted_request_has_plausible_total_time() -> None:
     """If libcurl doesn't begin a request, it reports the time since the machine was started as the request's time."""
     for url, resolve in (("http://a=b/", []), ("http://example.org/", ["example.org:80:nowhere"])):
         record = http.request(url, resolve=resolve)
@@ -381,19 +381,19 @@ def test_stages_are_the_differences_of_moments() -> None:
         (Moments(10, 20, 30, 40, 40, 50, 100), "transfer"),
     ],
 )
-def test_of_what_failed_the_stage_in_which_it_did_lasts_until_then(at: Moments, last: str) -> None:
+def test_failed_stage_lasts_until_the_failure(at: Moments, last: str) -> None:
     found = stages(at, secure=True, fresh=True, failed=True)
     known = {name: spent for name, spent in found.items() if spent is not None}
     assert [*known][-1] == last and sum(known.values()) == 100
 
 
-def test_a_stage_too_short_for_the_clock_is_named() -> None:
+def test_stages_below_clock_resolution_are_listed() -> None:
     long = dict.fromkeys(STAGES, 10)
     assert fine([long]) == []
     assert fine([{**long, "wait": 9, "tls": None}, {**long, "tcp": 0}]) == ["tcp", "wait"]
 
 
-def test_after_a_redirect_no_other_host_is_sent_a_secret() -> None:
+def test_redirect_to_another_host_drops_secret_options() -> None:
     options_sent = Options(data="x", user="u:p", cookie=["c=1"], header=["Authorization: secret", "X-Own: yes"])
     same = redirected(options_sent, 302, "http://a/1", "http://a:80/2")
     assert (same.method, same.user, same.cookie, len(same.header)) == ("GET", "u:p", ["c=1"], 2)
@@ -412,7 +412,7 @@ def test_a_percentile_with_few_values_beyond_is_null() -> None:
     assert many is not None and (many["p99"], many["p999"]) == (990.0, None)
 
 
-def test_many_requests_are_counted_by_what_came_of_them(server: Scripted) -> None:
+def test_repeated_requests_are_counted_by_outcome(server: Scripted) -> None:
     with http.Client(Options.of({"max_time": 60})) as client:
         records = [client.request(f"{server.url}/{path}") for path in ("page", "none", "cut", "page")]
     found = repeated(records, server.url)
@@ -424,7 +424,7 @@ def test_many_requests_are_counted_by_what_came_of_them(server: Scripted) -> Non
 # -- the command ---------------------------------------------------------------------------------------------------
 
 
-def test_the_command_prints_the_record_and_its_status_says_whether_it_failed(server: Scripted, shell: Shell) -> None:
+def test_exit_status_tells_whether_the_request_failed(server: Scripted, shell: Shell) -> None:
     status, out, err = shell.dyno("http", f"{server.url}/moved", "-L", "-m", "60")
     record = json.loads(out)
     assert (status, err, record["http_code"], record["max_time"]) == (0, "", 200, 60.0)
@@ -436,7 +436,7 @@ def test_the_command_prints_the_record_and_its_status_says_whether_it_failed(ser
     assert status == 2 and out == "" and is_one_line(err)
 
 
-def test_requests_are_made_idle_and_while_a_command_runs(shell: Shell, server: Scripted, tmp_path: Path) -> None:
+def test_while_option_measures_idle_and_loaded(shell: Shell, server: Scripted, tmp_path: Path) -> None:
     started = tmp_path / "started"
     command = f"sh -c 'touch {started}; exec sleep 60'"
     status, out, _ = shell.dyno("http", f"{server.url}/page", "-n", "5", "--while", command)
@@ -456,7 +456,7 @@ def test_requests_are_made_idle_and_while_a_command_runs(shell: Shell, server: S
 
 
 @pytest.mark.parametrize("name", ["Authorization", "cookie", "X-Api-Key", "X-Auth-Token", "Client-Secret"])
-def test_a_secret_header_does_not_come_into_a_run_file(name: str) -> None:
+def test_secret_header_is_refused_by_http_suite(name: str) -> None:
     with pytest.raises(ValueError, match="secret"):
         suite.headers(f"Accept: text/html\\n{name}: geheimnis")
     assert suite.headers("Accept: text/html\\nCache-Control: no-cache")
@@ -474,14 +474,14 @@ def test_the_command_repeats_and_shows_a_waterfall(server: Scripted, shell: Shel
     assert status == 0 and "20 × 200" in out
 
 
-def test_a_password_is_nowhere_in_what_is_printed(server: Scripted, shell: Shell) -> None:
+def test_url_password_is_never_printed(server: Scripted, shell: Shell) -> None:
     url = server.url.replace("http://", "http://me:geheimnis@")
     for words in ([url + "/page"], [url + "/page", "-n", "2"], [url + "/page", "--human"], [url + "/cut", "--human"]):
         _, out, err = shell.dyno("http", *words)
         assert "geheimnis" not in out + err
 
 
-def test_a_header_of_ten_gigabytes_takes_no_memory(server: Scripted, shell: Shell) -> None:
+def test_endless_header_uses_bounded_memory(server: Scripted, shell: Shell) -> None:
     """The command's address space is limited to 2 GB."""
     command = " ".join([*COMMAND, "http", f"{server.url}/endless"])
     status, out, err = shell.sh("sh", "-c", f"ulimit -v 2000000; exec {command}")
@@ -499,7 +499,7 @@ def test_a_request_that_waits_can_be_interrupted(server: Scripted, shell: Shell)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_tls_handshake_without_an_answer_can_be_interrupted(shell: Shell, number: signal.Signals) -> None:
+def test_unanswered_tls_handshake_can_be_interrupted(shell: Shell, number: signal.Signals) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         shell.started("http", f"https://127.0.0.1:{silent.getsockname()[1]}/") as process,

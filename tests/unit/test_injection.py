@@ -61,7 +61,7 @@ NASTY = ["a'b", 'a\\"b`${x}', "</script>\\'|b\\"]
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_no_text_of_a_run_file_is_code(text: str, shell: Shell) -> None:
+def test_run_file_text_is_never_evaluated(text: str, shell: Shell) -> None:
     """The text stays plain text in charts, on pages and in the formats of other tools."""
 
     def change(header: dict[str, Any], trials: list[dict[str, Any]]) -> None:
@@ -103,7 +103,7 @@ def test_no_text_of_a_run_file_is_code(text: str, shell: Shell) -> None:
 @pytest.mark.parametrize(
     "text", ["\\[a](http://x)", "\\<img src=x>", "**a**", "`a` [b](http://x)", "a``b <i>", "# a", "a\\|b"]
 )
-def test_no_text_is_markdown(text: str, shell: Shell) -> None:
+def test_run_file_text_is_escaped_in_markdown(text: str, shell: Shell) -> None:
     def change(header: dict[str, Any], trials: list[dict[str, Any]]) -> None:
         header["plan"]["suite"] = text
         for cell in header["cells"]:

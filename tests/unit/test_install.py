@@ -76,23 +76,23 @@ def told(spec: EngineSpec, yes: bool = False) -> tuple[bool, list[str]]:
 # -- the command ------------------------------------------------------------------------------------------------
 
 
-def test_what_needs_nothing_is_ready(shell: Shell) -> None:
+def test_engine_without_requirements_is_ready(shell: Shell) -> None:
     assert shell.dyno("install", "sqlite", "null", "sqlite") == (0, "sqlite: ready\nnull: ready\n", "")
 
 
-def test_an_unknown_engine_is_refused_before_anything_is_got(shell: Shell) -> None:
+def test_unknown_engine_is_refused_before_any_installation(shell: Shell) -> None:
     ended = shell.dyno("install", "sqlite", "postgresq")
     assert ended == (2, "", "dyno: engine postgresq is not known; did you mean postgresql?\n")
     ended = shell.dyno("install")
     assert ended.status == 2 and is_one_line(ended.err)
 
 
-def test_the_packers_of_a_suite_are_installed_by_its_name(own: str, shell: Shell) -> None:
+def test_install_accepts_a_suite_name(own: str, shell: Shell) -> None:
     shell.given = {**shell.given, "PIP_NO_INDEX": "1"}
     assert shell.sh(own, "-m", "dyno", "install", "compression") == (0, "compression: ready\n", "")
 
 
-def test_an_interrupt_leaves_nothing_half_made(shell: Shell, cache: Path, tmp_path: Path) -> None:
+def test_interrupted_install_leaves_no_partial_program(shell: Shell, cache: Path, tmp_path: Path) -> None:
     (tmp_path / "go").write_text("#!/bin/sh\nsleep 1000 &\ntouch started\nwait\n")
     (tmp_path / "go").chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
@@ -120,7 +120,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_pip_and_what_it_started_end_with_the_command(shell: Shell, tmp_path: Path, number: signal.Signals) -> None:
+def test_pip_and_its_children_end_with_the_command(shell: Shell, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "stand-in").mkdir()
     (tmp_path / "stand-in" / "pip.py").write_text(PIP)
     shell.plugins = [tmp_path / "stand-in"]
@@ -139,7 +139,7 @@ HUGE = {"cudf", "cupy", "dask_cupy", "torch"}
 """Engines with untested packages of several gigabytes. An extra for each would add them all to the lock file."""
 
 
-def test_extras_and_declarations_require_the_same() -> None:
+def test_extras_match_the_requirements_declared_by_engines() -> None:
     project = tomllib.loads(PROJECT.read_text())["project"]
     extras: Mapping[str, list[str]] = project["optional-dependencies"]
 
@@ -163,7 +163,7 @@ def ours(spec: EngineSpec) -> bool:
     return spec.name in registry.own("engine")
 
 
-def test_every_engine_says_what_to_do_where_its_library_is_not_here() -> None:
+def test_missing_library_remedy_is_dyno_install() -> None:
     libraries = {spec.name for spec in registry.engines() if set(spec.modules) - set(sys.stdlib_module_names)}
     without = {name for name in libraries if registry.engine(name).remedy != f"dyno install {name}"}
     assert "lmdb" in libraries and without == set()
@@ -254,16 +254,14 @@ def versions(python: str, shell: Shell) -> dict[str, str]:
     return {name: version for name, version in found.items() if name in ("dyno_toy", "dyno_base")}
 
 
-def test_a_package_of_the_lock_file_is_installed_in_its_version_with_what_it_requires(
-    locked: str, shell: Shell
-) -> None:
+def test_locked_versions_of_package_and_dependencies_are_installed(locked: str, shell: Shell) -> None:
     ended = shell.sh(locked, "-m", "dyno", "install", "toy")
     assert ended == (0, "toy: installed dyno_base 2.2, dyno_toy 2.5\ntoy: ready\n", "")
     assert versions(locked, shell) == {"dyno_toy": "2.5", "dyno_base": "2.2"}
 
 
 @pytest.mark.parametrize("name", ["dyno_toy", "dyno_base"])
-def test_an_exchanged_package_is_refused_and_nothing_is_installed(
+def test_package_with_wrong_hash_aborts_the_installation(
     name: str, locked: str, shell: Shell, tmp_path: Path
 ) -> None:
     version = {"dyno_toy": "2.5", "dyno_base": "2.2"}[name]
@@ -275,7 +273,7 @@ def test_an_exchanged_package_is_refused_and_nothing_is_installed(
     assert versions(locked, shell) == {}
 
 
-def test_an_installed_version_is_kept_where_it_does(locked: str, shell: Shell) -> None:
+def test_sufficient_installed_version_is_kept(locked: str, shell: Shell) -> None:
     pip = (locked, "-m", "pip", "install", "--quiet", "--no-deps")
     assert shell.sh(*pip, "dyno_base==3").status == 0
     ended = shell.sh(locked, "-m", "dyno", "install", "toy")
@@ -333,7 +331,7 @@ UNLOCKED = {"cudf-cu12>=24.10", "cupy-cuda12x>=13", "torch>=2.0", "pyspark==4.3.
 """Requirements of engines that are not in the lock file: packages of gigabytes, and packages without an extra."""
 
 
-def test_the_lock_file_has_what_the_engines_require() -> None:
+def test_lock_file_covers_requirements_of_engines() -> None:
     unlocked = set()
     for version in ("3.10", "3.11", "3.12", "3.13", "3.14"):
         markers = {**default_environment(), "python_version": version, "python_full_version": f"{version}.4"}
@@ -347,7 +345,7 @@ def test_the_lock_file_has_what_the_engines_require() -> None:
     assert unlocked == UNLOCKED
 
 
-def test_the_lock_file_names_no_index_and_no_path() -> None:
+def test_lock_file_contains_only_pins_and_hashes() -> None:
     requirement = r"[a-z0-9][a-z0-9-]*(\[[a-z, ]+\])?==[\w.]+( ; [\w.*'<>=! ]+)? \\"
     line = re.compile(rf"{requirement}|    --hash=sha256:[0-9a-f]{{64}}( \\)?|    # via [a-z0-9-]+(, [a-z0-9-]+)*")
     lines = pip.FILE.read_text().splitlines()
@@ -355,7 +353,7 @@ def test_the_lock_file_names_no_index_and_no_path() -> None:
     assert [each for each in lines if not line.fullmatch(each)] == []
 
 
-def test_what_a_library_is_built_with_comes_before_it(
+def test_build_requirements_are_installed_before_the_library(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[tuple[list[str], bool]] = []
@@ -377,7 +375,7 @@ def test_what_a_library_is_built_with_comes_before_it(
         assert rest == [*([(["toy-builder<2"], False)] if builds else []), (["toy"], bool(builds))]
 
 
-def test_a_library_that_is_not_to_be_had_is_said_and_hinders_no_other(own: str, shell: Shell, tmp_path: Path) -> None:
+def test_unavailable_library_is_reported_and_others_proceed(own: str, shell: Shell, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "wheels")
     (tmp_path / "wheels").mkdir()
     status, out, err = shell.sh(own, "-m", "dyno", "install", "toy", "sqlite")
@@ -387,7 +385,7 @@ def test_a_library_that_is_not_to_be_had_is_said_and_hinders_no_other(own: str, 
     assert second == "sqlite: ready"
 
 
-def test_an_environment_without_pip_is_said(own: str, shell: Shell, tmp_path: Path) -> None:
+def test_missing_pip_is_reported(own: str, shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "pip.py").write_text("raise ImportError")
     shell.plugins = [tmp_path / "none"]
@@ -435,7 +433,7 @@ def toy(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Program
     return Program("toy", "1.0.0", GoModule("example.org/toy", "v1.0.0", go_sum(named), "./cmd/toy", "1.18", files))
 
 
-def test_a_program_of_gos_is_built_once_and_nothing_else_is_kept(toy: Program, cache: Path, shell: Shell) -> None:
+def test_go_program_is_built_once_keeping_only_binary(toy: Program, cache: Path, shell: Shell) -> None:
     built = cache / "programs" / "toy-1.0.0" / "toy"
     spec = engine(programs=(toy,))
     assert told(spec) == (True, ["building toy 1.0.0", f"built {built}", "ready"])
@@ -444,7 +442,7 @@ def test_a_program_of_gos_is_built_once_and_nothing_else_is_kept(toy: Program, c
     assert told(spec) == (True, ["ready"])
 
 
-def test_a_module_that_is_not_what_was_pinned_is_not_built(toy: Program, cache: Path) -> None:
+def test_go_module_with_wrong_checksum_is_not_built(toy: Program, cache: Path) -> None:
     assert isinstance(toy.source, GoModule)
     other = toy._replace(source=toy.source._replace(sum=f"h1:{'A' * 43}="))
     done, lines = told(engine(programs=(other,)))
@@ -454,7 +452,9 @@ def test_a_module_that_is_not_what_was_pinned_is_not_built(toy: Program, cache: 
     assert list((cache / "programs").iterdir()) == [] and other.path() is None
 
 
-def test_without_go_it_is_said_what_would_do(toy: Program, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_go_is_reported_with_required_version(
+    toy: Program, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(cache))
     done, lines = told(engine(programs=(toy,)))
     assert not done
@@ -492,9 +492,7 @@ def exchange(file: Path) -> None:
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def test_a_program_that_was_exchanged_does_not_run_until_it_is_installed_again(
-    cache: Path, tools: Callable[[str, str], None]
-) -> None:
+def test_tampered_archive_is_refused_until_reinstalled(cache: Path, tools: Callable[[str, str], None]) -> None:
     tools("mvn", MAVEN)
     program = TOY
     spec = engine(programs=(program,))
@@ -512,7 +510,7 @@ def test_a_program_that_was_exchanged_does_not_run_until_it_is_installed_again(
     assert executable(program) == str(jars)
 
 
-def test_a_built_program_that_was_exchanged_does_not_run(toy: Program) -> None:
+def test_tampered_binary_is_refused_until_reinstalled(toy: Program) -> None:
     assert told(engine(programs=(toy,)))[0]
     built = toy.path()
     assert built is not None and executable(toy) == str(built)
@@ -525,9 +523,7 @@ def test_a_built_program_that_was_exchanged_does_not_run(toy: Program) -> None:
 @pytest.mark.parametrize(
     "name", ["", "programs", "programs/toy-1.0", "programs/toy-1.0/jars", "programs/toy-1.0/jars/toy-1.0.jar"]
 )
-def test_a_program_that_others_may_write_does_not_run(
-    cache: Path, tools: Callable[[str, str], None], name: str
-) -> None:
+def test_program_writable_by_others_is_refused(cache: Path, tools: Callable[[str, str], None], name: str) -> None:
     tools("mvn", MAVEN)
     program = TOY
     assert told(engine(programs=(program,)))[0]
@@ -549,9 +545,7 @@ mkdir "$folder" && printf 'one' >"$folder/toy-1.0.jar" && printf 'two' >"$folder
 """
 
 
-def test_many_archives_of_mavens_are_taken_if_they_are_what_was_pinned(
-    cache: Path, tools: Callable[[str, str], None]
-) -> None:
+def test_maven_archives_are_accepted_only_with_pinned_hash(cache: Path, tools: Callable[[str, str], None]) -> None:
     tools("mvn", SEVERAL)
     artifacts = ("org.example:toy:1.0", "-org.example:bare:2")
     program = Program("toy", "1.0", Jars(artifacts, archives({"bare-2.jar": b"two", "toy-1.0.jar": b"one"})))
@@ -565,7 +559,7 @@ def test_many_archives_of_mavens_are_taken_if_they_are_what_was_pinned(
     assert list((cache / "programs").iterdir()) == []
 
 
-def test_a_package_that_fetches_the_program_is_installed_before(
+def test_package_needed_to_fetch_program_is_installed_first(
     cache: Path, tools: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools("there", MAVEN)
@@ -597,13 +591,13 @@ def served(tmp_path: Path, tools: Callable[[str, str], None]) -> EngineSpec:
     )
 
 
-def test_system_packages_are_named_unless_yes_was_said(served: EngineSpec, tmp_path: Path) -> None:
+def test_system_packages_are_only_named_without_yes_option(served: EngineSpec, tmp_path: Path) -> None:
     command = "apt-get install -y toy-server toy-tools"
     assert told(served) == (False, [f"not installed: to be installed by {command}, which --yes does"])
     assert not (tmp_path / "asked").exists()
 
 
-def test_with_yes_system_packages_are_installed_where_they_are_missing(served: EngineSpec, tmp_path: Path) -> None:
+def test_yes_option_installs_missing_system_packages(served: EngineSpec, tmp_path: Path) -> None:
     assert told(served, yes=True) == (True, ["installed toy-server, toy-tools", "ready"])
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked == ["update -qq", "install -y -qq --no-install-recommends toy-server toy-tools"]
@@ -611,7 +605,7 @@ def test_with_yes_system_packages_are_installed_where_they_are_missing(served: E
     assert (tmp_path / "asked").read_text().splitlines() == asked
 
 
-def test_a_package_that_can_not_be_had_is_said(served: EngineSpec, tools: Callable[[str, str], None]) -> None:
+def test_unavailable_system_package_is_reported(served: EngineSpec, tools: Callable[[str, str], None]) -> None:
     tools("apt-get", "echo 'E: Unable to locate package toy-server' >&2; exit 100")
     done, lines = told(served, yes=True)
     assert not done

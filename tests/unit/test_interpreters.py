@@ -26,13 +26,13 @@ def environment(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("module", ["whole", "whole.part", "shared", "shared.inside", "single"])
-def test_what_is_there_is_seen_without_a_start(environment: Path, module: str) -> None:
+def test_present_module_is_found_without_starting_interpreter(environment: Path, module: str) -> None:
     assert interpreters.missing((module,), environment) == ()
 
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("module", ["other", "whole.other", "shared.other", "single.other", "other.whole"])
-def test_of_what_is_not_the_interpreter_is_asked(environment: Path, module: str) -> None:
+def test_absent_module_is_checked_by_the_interpreter(environment: Path, module: str) -> None:
     assert interpreters.missing((module, "whole"), environment) == (module, "whole"), "it could not be started"
     environment.unlink()
     environment.symlink_to(sys.executable)
@@ -40,9 +40,7 @@ def test_of_what_is_not_the_interpreter_is_asked(environment: Path, module: str)
     assert interpreters.missing((module, "json"), environment) == (module,)
 
 
-def test_what_was_installed_since_is_seen_when_one_looks_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_look_again_finds_newly_installed_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     assert interpreters.missing(("thisone",)) == ("thisone",)
     (tmp_path / "thisone.py").touch()

@@ -13,7 +13,7 @@ SETTLING_NS = 1_000_000_000
 PACE = Pace(rate=1000.0, limits=LIMITS, settling_ns=SETTLING_NS)
 
 
-def test_shares_are_counted_and_not_read_from_a_histogram() -> None:
+def test_operations_breaking_a_limit_are_counted_exactly() -> None:
     random = np.random.default_rng(1)
     due = np.sort(random.integers(0, 5 * SETTLING_NS, 10_000))
     responses = random.exponential(1e6, 10_000).astype(np.int64)
@@ -33,7 +33,7 @@ def test_shares_are_counted_and_not_read_from_a_histogram() -> None:
     }
 
 
-def test_all_operations_may_have_succeeded() -> None:
+def test_limits_are_judged_when_all_operations_succeed() -> None:
     tally = Tally()
     tally.judge(PACE, np.array([SETTLING_NS, 2 * SETTLING_NS]), np.array([1, 2_000_000]), ALL)
     assert (tally.judged, tally.broken) == (2, {"p99<1.5ms": 1, "p50<1ms": 1, "errors<1%": 0})

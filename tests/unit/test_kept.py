@@ -48,14 +48,14 @@ READERS = (
 
 
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_a_pipe_is_not_waited_for(shell: Shell, words: tuple[str, ...]) -> None:
+def test_pipe_is_refused_without_waiting(shell: Shell, words: tuple[str, ...]) -> None:
     os.mkfifo(shell.file)
     ended = shell.dyno(*(word.replace("{file}", "r.json") for word in words))
     assert (ended.status, ended.out) == (2, "") and is_one_line(ended.err) and " a pipe" in ended.err
     assert [path.name for path in shell.home.iterdir()] == ["r.json"] and shell.file.is_fifo()
 
 
-def test_what_is_no_file_is_refused_in_one_line(shell: Shell) -> None:
+def test_non_regular_file_is_refused_in_one_line(shell: Shell) -> None:
     (shell.home / "loop.json").symlink_to("loop.json")
     (shell.home / "zero.json").symlink_to("/dev/zero")
     (shell.home / "pipe.toml").symlink_to("pipe")
@@ -72,7 +72,7 @@ def test_what_is_no_file_is_refused_in_one_line(shell: Shell) -> None:
         assert shell.dyno(*words) == (2, "", f"dyno: {why}\n")
 
 
-def test_a_site_passes_over_what_is_no_file(shell: Shell) -> None:
+def test_site_skips_non_regular_files(shell: Shell) -> None:
     os.mkfifo(shell.home / "pipe.json")
     shell.file.write_bytes(WHOLE.read_bytes())
     ended = shell.dyno("site", ".", "-o", "site")
@@ -80,7 +80,7 @@ def test_a_site_passes_over_what_is_no_file(shell: Shell) -> None:
     assert [path.name for path in (shell.home / "site" / "runs").iterdir()] == ["r.html"]
 
 
-def test_what_is_too_large_is_not_read(shell: Shell) -> None:
+def test_oversized_file_is_refused(shell: Shell) -> None:
     # A sparse file needs no space.
     for name, most in (("r.json", MOST_BYTES), ("plan.toml", MOST_PLAN_BYTES)):
         with (shell.home / name).open("wb") as sparse:
@@ -89,7 +89,7 @@ def test_what_is_too_large_is_not_read(shell: Shell) -> None:
     assert shell.dyno("run", "plan.toml").err == "dyno: can't read plan.toml: it has 6 MiB, of 1 at most\n"
 
 
-def test_a_line_without_an_end_is_not_read_whole(file: Path) -> None:
+def test_overlong_line_is_reported_as_damage(file: Path) -> None:
     file.write_bytes(WHOLE.read_bytes())
     with file.open("r+b") as grown:
         grown.truncate(file.stat().st_size + MOST_LINE)
@@ -136,7 +136,7 @@ UNREADABLE: tuple[tuple[Callable[[], Mapping[str, Any]], str], ...] = (
 
 
 @pytest.mark.parametrize(("changed", "why"), UNREADABLE, ids=[why[:40] for _, why in UNREADABLE])
-def test_a_line_that_could_not_be_read_is_not_written(
+def test_unreadable_trial_is_refused_before_writing(
     written: tuple[Path, Attempt], changed: Callable[[], Mapping[str, Any]], why: str
 ) -> None:
     file, attempt = written
@@ -150,7 +150,7 @@ def test_a_line_that_could_not_be_read_is_not_written(
     assert results.load(file).attempts == (attempt,)
 
 
-def test_in_place_of_an_attempt_that_can_not_be_kept_is_said_so(written: tuple[Path, Attempt]) -> None:
+def test_unstorable_attempt_is_recorded_as_error(written: tuple[Path, Attempt]) -> None:
     file, attempt = written
     bad = {"settings": {"a": float("nan")}, "resources": {"client": [1]}, "loop": {}, "spent_ns": {"phase": -1}}
     with results.Lock() as lock:
@@ -160,7 +160,7 @@ def test_in_place_of_an_attempt_that_can_not_be_kept_is_said_so(written: tuple[P
     assert ended.why and ended.why.startswith("its results can't be stored: ")
 
 
-def test_nor_is_a_header(file: Path) -> None:
+def test_unreadable_header_is_refused_before_writing(file: Path) -> None:
     run = results.load(WHOLE)
     cell = run.cells[0]
     pairs: tuple[tuple[Mapping[str, Any], Cell], ...] = (
@@ -174,7 +174,7 @@ def test_nor_is_a_header(file: Path) -> None:
         assert not file.exists()
 
 
-def test_text_that_could_do_harm_does_not_keep_a_run_from_being_resumed() -> None:
+def test_as_read_escapes_dangerous_text_in_options() -> None:
     cell = results.load(WHOLE).cells[0]
     evil = replace(cell, options={"a": EVIL, "b": "plain", "c": 1.5})
     assert results.as_read([cell]) == (cell,)
@@ -182,7 +182,7 @@ def test_text_that_could_do_harm_does_not_keep_a_run_from_being_resumed() -> Non
 
 
 @pytest.mark.parametrize("torn", [b"", b"{", b'{"kind":"trial"', b"x" * 100_000])
-def test_a_torn_line_is_cut_off_and_no_more(file: Path, torn: bytes) -> None:
+def test_only_the_incomplete_last_line_is_cut(file: Path, torn: bytes) -> None:
     file.write_bytes(WHOLE.read_bytes() + torn)
     results.cut_incomplete_line(file)
     assert file.read_bytes() == WHOLE.read_bytes()

@@ -67,7 +67,7 @@ def test_sorting_packed_tuples_sorts_the_tuples(pack: Pack, tuples: list[tuple[s
     assert [packed[key] for key in sorted(packed)] == sorted(set(tuples), key=utf8)
 
 
-def test_packing_by_example(pack: Pack) -> None:
+def test_packed_bytes_match_examples(pack: Pack) -> None:
     assert pack(b"", ()) == b""
     assert pack(b"r", ()) == b"r"
     assert pack(b"", ("ab", "c")) == b"ab\0c\0"
@@ -77,7 +77,7 @@ def test_packing_by_example(pack: Pack) -> None:
 
 
 @given(prefix=st.binary(max_size=3), before=TUPLES, after=TUPLES)
-def test_a_packed_tuple_is_the_concatenation_of_its_packed_parts(
+def test_packed_tuple_concatenates_its_packed_parts(
     pack: Pack, prefix: bytes, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
     assert pack(prefix, before + after) == prefix + pack(b"", before) + pack(b"", after)
@@ -126,7 +126,7 @@ def test_packing_leaks_no_reference(pack: Pack) -> None:
     assert [sys.getrefcount(thing) for thing in (prefix, given_, *given_)] == before
 
 
-def test_the_layer_packs_natively_if_the_module_was_built() -> None:
+def test_layer_packs_natively_if_module_is_built() -> None:
     the_loop("native")
     assert layer.pack is _native.pack
 
@@ -152,7 +152,7 @@ for spec in (registry.engine("memory"), registry.engine("sqlite")):
 @pytest.mark.claim("Rows measured without native packing have a caveat")
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("way", ["with", "without"])
-def test_without_the_native_module_python_packs_and_rows_have_a_caveat(way: str) -> None:
+def test_rows_have_caveat_only_with_python_packing(way: str) -> None:
     if way == "with":
         the_loop("native")
     ended = subprocess.run([sys.executable, "-c", WITHOUT, way], capture_output=True, text=True, timeout=60)
@@ -174,7 +174,7 @@ def test_encoders_round_trip_records(name: str, record: Record) -> None:
 
 
 @given(record=RECORDS.map(lambda record: {field: text.replace("\0", "") for field, text in record.items()}))
-def test_the_raw_encoder_returns_records_without_nul(record: Record) -> None:
+def test_raw_encoder_round_trips_records_without_nul(record: Record) -> None:
     raw = ENCODERS["raw"]
     assert raw.decode(raw.encode(record)) == record
     assert len(raw.encode(record)) == sum(len(text.encode()) for text in record.values()) + 2
@@ -201,7 +201,7 @@ def key(record: Record) -> Key:
 
 
 @given(records=st.lists(RECORDS, max_size=12), others=st.lists(RECORDS, max_size=4), count=st.integers(1, 15))
-def test_a_store_with_arbitrary_strings_answers_like_a_dict(
+def test_store_with_arbitrary_strings_answers_like_a_dict(
     records: list[Record], others: list[Record], count: int
 ) -> None:
     held = {key(record): record for record in records}
@@ -241,7 +241,7 @@ def test_two_records_may_share_an_indexed_value() -> None:
         assert result is not None and result["location"] == "Y"
 
 
-def test_without_indexes_a_record_has_one_entry() -> None:
+def test_store_without_indexes_finds_records_only_by_key() -> None:
     with layered(indexed=False) as port:
         port.insert([{"name": "a", "location": "A", "stub": "s"}])
         assert port.reader().get(("a", "A")) is not None

@@ -50,14 +50,14 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def test_importing_it_imports_nothing_that_takes_long(shell: Shell) -> None:
+def test_importing_dyno_loads_no_heavy_module(shell: Shell) -> None:
     ended = shell.sh(sys.executable, "-c", "import dyno, sys; dyno.__version__; print(*sys.modules)")
     loaded = {name for name in ended.out.split() if name.startswith("dyno.")}
     assert (loaded, ended.status) == (set(), 0)
     assert {"numpy", "click", "rich", "psutil", "msgspec"} & set(ended.out.split()) == set()
 
 
-def test_its_names_are_found_and_others_are_not() -> None:
+def test_public_names_resolve_and_unknown_ones_raise() -> None:
     assert {"run", "load", "compare", "check", "Result", "UsageError"} <= set(dir(dyno))
     assert all(getattr(dyno, name) is not None for name in dir(dyno))
     with pytest.raises(AttributeError, match="no attribute 'measure_all'"):
@@ -65,13 +65,13 @@ def test_its_names_are_found_and_others_are_not() -> None:
 
 
 @pytest.mark.parametrize("first", ["", "import dyno.runner.plan; ", "import dyno.cli.run; "])
-def test_run_can_be_called_whatever_was_imported_before(shell: Shell, first: str) -> None:
+def test_run_is_callable_after_any_import(shell: Shell, first: str) -> None:
     program = f"{first}import dyno\ntry: dyno.run('nosuite')\nexcept dyno.UsageError as e: print(e)"
     ended = shell.sh(sys.executable, "-c", program)
     assert "nosuite is not known" in ended.out.replace("'", ""), ended.err
 
 
-def test_run_takes_all_that_can_be_asked_for() -> None:
+def test_run_accepts_every_field_of_a_request() -> None:
     own = {"path", "overwrite", "resume", "blocks", "work_dir", "observer"}
     from dyno.library import run
 
@@ -93,7 +93,7 @@ def test_a_result_has_the_rows_of_the_table(both: Path) -> None:
         result.row("duckdb", "read")
 
 
-def test_tables_have_the_columns_of_the_csv_and_na_where_nothing_is_known(both: Path) -> None:
+def test_pandas_and_arrow_tables_agree(both: Path) -> None:
     result = dyno.load(both)
     frame, arrow = result.to_pandas(), result.to_arrow()
     assert list(frame.columns) == arrow.column_names
@@ -105,7 +105,7 @@ def test_tables_have_the_columns_of_the_csv_and_na_where_nothing_is_known(both: 
     assert each.groupby("engine")["per_second"].median().to_dict() == {"lmdb": 1002, "sqlite": 501}
 
 
-def test_a_comparison_says_what_the_command_prints(both: Path, shell: Shell) -> None:
+def test_comparison_equals_output_of_compare_command(both: Path, shell: Shell) -> None:
     found = dyno.compare(both, baseline="sqlite")
     (row,) = found
     assert (row.engine, row.baseline, row.kind, row.blocks) == ("lmdb", "sqlite", "faster", 4)
@@ -137,7 +137,7 @@ def test_several_runs_are_compared_with_the_first(both: Path, tmp_path: Path) ->
     assert [row.run for row in two] == [str(runs[1])] * 2 and "in" not in repr(two).split()
 
 
-def test_the_gate_fails_on_what_is_slower_and_passes_on_what_is_not(both: Path, tmp_path: Path) -> None:
+def test_check_fails_only_for_slower_or_lost_rows(both: Path, tmp_path: Path) -> None:
     slower = written(reads(lmdb=[v / 3 for v in FAST], sqlite=SLOW), tmp_path / "slower.json")
     judged = dyno.check(slower, both)
     assert not judged.passed
@@ -150,7 +150,7 @@ def test_the_gate_fails_on_what_is_slower_and_passes_on_what_is_not(both: Path, 
     assert lost.startswith("sqlite, read: ")
 
 
-def test_a_notebook_gets_whole_tables_with_every_text_escaped(tmp_path: Path) -> None:
+def test_notebook_html_is_well_formed_and_escaped(tmp_path: Path) -> None:
     evil = a_cell("lmdb", note="<b>&")
     run = written(
         of_rates((evil, {"read": FAST}), (a_cell("sqlite", note="<b>&"), {"read": SLOW}), phases=["read"]),
@@ -163,7 +163,7 @@ def test_a_notebook_gets_whole_tables_with_every_text_escaped(tmp_path: Path) ->
     assert "at least" in compared.text and "table" in compared.seen
 
 
-def test_a_chart_is_a_picture(both: Path, tmp_path: Path) -> None:
+def test_chart_is_svg_and_saves_as_png(both: Path, tmp_path: Path) -> None:
     drawn = dyno.load(both).plot("throughput", tmp_path / "c.svg", dark=True)
     assert drawn._repr_svg_().startswith("<svg") and (tmp_path / "c.svg").read_text() == drawn.svg
     assert drawn.save(tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
@@ -182,7 +182,7 @@ def test_a_chart_is_a_picture(both: Path, tmp_path: Path) -> None:
         (lambda run: dyno.run("records", "sqlite", tier="forever"), "tier forever is not known"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(both: Path, call: Any, line: str) -> None:
+def test_invalid_call_raises_one_line_usage_error(both: Path, call: Any, line: str) -> None:
     with pytest.raises(UsageError) as caught:
         call(both)
     assert line in str(caught.value).replace("'", "") and "\n" not in str(caught.value)

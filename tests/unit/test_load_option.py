@@ -35,17 +35,17 @@ def clients_of(*engines: str, **options: Any) -> list[str | None]:
 
 
 @CLAIM
-def test_servers_with_several_clients_are_loaded_natively_also_with_one() -> None:
+def test_native_load_is_chosen_for_several_clients() -> None:
     assert clients_of("postgresql", "redis", "sqlite", **SEVERAL) == ["native", "native", None]
     assert clients_of("postgresql", "redis", **SEVERAL) == ["native", "native"]
     assert clients_of("redis", load="auto", **SEVERAL) == ["native"]
 
 
-def test_the_library_loads_servers_of_a_single_client() -> None:
+def test_library_load_is_chosen_for_single_client() -> None:
     assert clients_of("postgresql", "redis", clients=1, phases="get") == [None, None]
 
 
-def test_the_library_loads_servers_if_no_phase_can_be_loaded_natively() -> None:
+def test_library_load_is_chosen_without_native_phase() -> None:
     assert clients_of("redis", clients=8, phases="scan") == [None]
     assert clients_of("redis", clients=8, phases="update") == [None]
     assert clients_of("redis", clients=8, phases="scan", params={"txn": 1}) == [None]
@@ -55,7 +55,7 @@ def test_the_library_loads_servers_if_no_phase_can_be_loaded_natively() -> None:
 
 
 @CLAIM
-def test_one_server_without_native_load_leaves_all_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_without_native_load_makes_all_use_library(monkeypatch: pytest.MonkeyPatch) -> None:
     known, redis = registry.engine, registry.engine("redis")
     clients = Setting("client", choice("redis-py", "hiredis"), "redis-py", "clients without native load")
     without = replace(redis, options=(clients, *(each for each in redis.options if each.name != "client")))
@@ -65,7 +65,7 @@ def test_one_server_without_native_load_leaves_all_to_the_library(monkeypatch: p
         clients_of("postgresql", "redis", load="native", **SEVERAL)
 
 
-def test_a_client_that_is_named_and_a_server_of_the_users_own_leave_all_to_the_library() -> None:
+def test_named_client_or_user_server_disables_auto_load() -> None:
     assert clients_of("postgresql:client=pq", "redis", **SEVERAL) == ["pq", None]
     assert clients_of("postgresql:client=native", "redis", **SEVERAL) == ["native", None]
     assert clients_of("redis:url=redis://127.0.0.1:1", "postgresql", **SEVERAL) == [None, None]
@@ -73,7 +73,7 @@ def test_a_client_that_is_named_and_a_server_of_the_users_own_leave_all_to_the_l
     assert clients_of("postgresql:client=pq", "redis", load="native", **SEVERAL) == ["pq", "native"]
 
 
-def test_a_mix_with_scans_is_left_to_the_library_or_refused() -> None:
+def test_mix_with_scans_uses_library_or_is_refused() -> None:
     options: dict[str, Any] = {"clients": 8, "phases": "mixed"}
     scans, single = "get:95+scan:5", "get:50+modify:30+insert:20"
     for load in (None, "auto", "library"):
@@ -87,7 +87,7 @@ def test_a_mix_with_scans_is_left_to_the_library_or_refused() -> None:
     assert clients_of("sqlite", load="native", params={"mix": scans}, **options) == [None]
 
 
-def test_a_run_file_of_an_earlier_version_is_resumed_with_the_library(tmp_path: Path) -> None:
+def test_resumed_run_file_keeps_its_own_load(tmp_path: Path) -> None:
     file, request = tmp_path / "r.json", RunRequest("records", ["redis"], **SEVERAL)
     old = plan.make(replace(request, load="library"))
     create(file, {"plan": old.data(), "host": {}}, old.cells)

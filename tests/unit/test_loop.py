@@ -100,7 +100,7 @@ def spans(seen: LoopResult) -> list[int]:
 # -- order of calls ----------------------------------------------------------------------------------------
 
 
-def test_around_is_entered_before_the_first_call_and_left_after_the_last_and_its_yield_reaches_calls(
+def test_transaction_encloses_calls_and_passes_its_value(
     run: Run,
 ) -> None:
     events: list[Any] = []
@@ -119,7 +119,7 @@ def test_around_is_entered_before_the_first_call_and_left_after_the_last_and_its
     assert events == ["enter", ("calls", "transaction"), "a", "b", "c", "leave"]
 
 
-def test_without_around_calls_is_given_none(run: Run) -> None:
+def test_calls_receives_none_without_a_transaction(run: Run) -> None:
     given: list[Any] = []
 
     def calls(entered: Any) -> Sequence[Any]:
@@ -130,7 +130,7 @@ def test_without_around_calls_is_given_none(run: Run) -> None:
     assert given == [None]
 
 
-def test_callables_are_taken_in_turn_and_every_operation_has_an_answer_and_its_times(run: Run) -> None:
+def test_callables_rotate_and_every_operation_is_recorded(run: Run) -> None:
     work = Operations(lambda _: [str.upper, str.lower, str.title], ["aB", "cD", "eF", "gH", "iJ"], unchecked)
     seen = run(work, FOREVER)
     assert seen.answers == ["AB", "cd", "Ef", "GH", "ij"]
@@ -138,7 +138,7 @@ def test_callables_are_taken_in_turn_and_every_operation_has_an_answer_and_its_t
     assert seen.failures == [] and not seen.out_of_time
 
 
-def test_operations_follow_one_another_in_time_after_the_transaction_was_entered(run: Run) -> None:
+def test_operation_times_are_ordered_within_the_transaction(run: Run) -> None:
     seen = run(operations(str, range(1_000)), FOREVER)
     moments = np.column_stack([seen.starts, seen.ends]).ravel()
     assert (np.diff(moments) >= 0).all()
@@ -146,18 +146,18 @@ def test_operations_follow_one_another_in_time_after_the_transaction_was_entered
     assert seen.entered_ns <= seen.transaction_ns
 
 
-def test_no_operations_are_not_out_of_time(run: Run) -> None:
+def test_empty_slice_is_never_out_of_time(run: Run) -> None:
     seen = run(operations(str, []), 0)
     assert (seen.answers, seen.starts.tolist(), seen.ends.tolist(), seen.failures) == ([], [], [], [])
     assert not seen.out_of_time
 
 
-def test_no_operations_take_no_time(clock: Clock) -> None:
+def test_empty_slice_takes_no_time(clock: Clock) -> None:
     seen = closed(operations(clock.taking(5), []), FOREVER)
     assert (seen.elapsed_ns, seen.transaction_ns) == (0, 0)
 
 
-def test_arguments_without_a_callable_are_an_error_and_not_the_end_of_the_time(run: Run) -> None:
+def test_arguments_without_a_callable_raise(run: Run) -> None:
     left: list[str] = []
 
     @contextmanager
@@ -191,7 +191,7 @@ def failing_at(*bad: Any) -> Any:
     return call
 
 
-def test_an_operation_that_raises_is_a_failure_and_the_next_argument_follows(run: Run) -> None:
+def test_raising_operation_is_a_failure_and_loop_continues(run: Run) -> None:
     seen = run(operations(failing_at(1, 2, 4), range(5)), FOREVER)
     failures = [Failure("KeyError: 1"), Failure("KeyError: 2"), Failure("KeyError: 4")]
     assert seen.answers == [0, failures[0], failures[1], 3, failures[2]]
@@ -200,17 +200,17 @@ def test_an_operation_that_raises_is_a_failure_and_the_next_argument_follows(run
     assert not seen.out_of_time
 
 
-def test_the_end_of_an_iterator_is_a_failure_and_not_the_end_of_the_loop(run: Run) -> None:
+def test_stop_iteration_is_a_failure_and_loop_continues(run: Run) -> None:
     seen = run(operations(next, [iter("a"), iter(()), iter("b")]), FOREVER)
     assert seen.answers == ["a", Failure("StopIteration: "), "b"]
 
 
-def test_the_callable_of_a_failed_operation_is_used_up_too(run: Run) -> None:
+def test_failed_operation_advances_the_callable_rotation(run: Run) -> None:
     work = Operations(lambda _: [failing_at("b"), str.upper], ["a", "x", "b", "y"], unchecked)
     assert run(work, FOREVER).answers == ["a", "X", Failure("KeyError: 'b'"), "Y"]
 
 
-def test_a_failure_that_an_engine_returns_did_not_raise(run: Run) -> None:
+def test_failure_returned_by_engine_counts_as_answer(run: Run) -> None:
     answer = Failure("of the engine's own")
     seen = run(operations(lambda _: answer, [0]), FOREVER)
     assert (seen.answers, seen.failures) == ([answer], [])
@@ -229,7 +229,7 @@ def test_a_failed_operation_has_its_span(clock: Clock, due: list[int] | None) ->
 
 
 @pytest.mark.parametrize("fatal", [MemoryError, KeyboardInterrupt, SystemExit])
-def test_what_is_no_error_of_an_operation_propagates_and_leaves_around(run: Run, fatal: type[BaseException]) -> None:
+def test_fatal_exception_propagates_and_leaves_the_transaction(run: Run, fatal: type[BaseException]) -> None:
     left: list[str] = []
     done: list[int] = []
 
@@ -254,13 +254,13 @@ def test_what_is_no_error_of_an_operation_propagates_and_leaves_around(run: Run,
 # -- time, on the real clock -------------------------------------------------------------------------------
 
 
-def test_a_budget_of_nothing_ends_it_after_one_operation(run: Run) -> None:
+def test_zero_budget_ends_slice_after_one_operation(run: Run) -> None:
     seen = run(operations(lambda argument: time.sleep(0.001), range(5)), 0)
     assert len(seen.answers) == len(seen.starts) == 1
     assert seen.out_of_time
 
 
-def test_an_operation_that_raises_uses_up_the_budget_too(run: Run) -> None:
+def test_raising_operation_counts_against_zero_budget(run: Run) -> None:
     def call(argument: int) -> None:
         time.sleep(0.001)
         raise OSError("slow, and in vain")
@@ -276,7 +276,7 @@ def test_the_last_operation_may_overrun_the_budget(run: Run) -> None:
     assert not seen.out_of_time
 
 
-def test_the_operation_that_overruns_the_budget_is_the_last(run: Run) -> None:
+def test_operation_that_overruns_the_budget_is_the_last(run: Run) -> None:
     budget = SECOND // 4
 
     def call(argument: int) -> int:
@@ -292,7 +292,7 @@ def test_the_operation_that_overruns_the_budget_is_the_last(run: Run) -> None:
 
 @pytest.mark.claim("No operation of an open loop begins before it is due, and an overdue one begins at once")
 @both_loops
-def test_none_begins_before_it_is_due(loop: str) -> None:
+def test_no_operation_begins_before_it_is_due(loop: str) -> None:
     due = np.array([-SECOND, 50_000, 50_001, 400_000, 3_000_000, 3_000_500])
     seen = timed(the_loop(loop), operations(str, range(6)), FOREVER, due)
     assert seen.answers == list("012345")
@@ -301,7 +301,7 @@ def test_none_begins_before_it_is_due(loop: str) -> None:
 
 
 @both_loops
-def test_none_that_is_due_after_the_deadline_is_begun_nor_waited_for(loop: str) -> None:
+def test_operation_due_after_deadline_ends_slice_at_once(loop: str) -> None:
     # The deadline is in half an hour: a loop that waits for it exceeds the test's timeout.
     seen = timed(the_loop(loop), operations(str, range(3)), 1_800 * SECOND, np.array([0, 1_801 * SECOND, 0]))
     assert seen.answers == ["0"]
@@ -312,7 +312,7 @@ def test_none_that_is_due_after_the_deadline_is_begun_nor_waited_for(loop: str) 
 
 
 @pytest.mark.claim("A timed span holds one call and one reading of the clock")
-def test_a_span_is_its_call_alone(clock: Clock) -> None:
+def test_span_covers_only_its_call(clock: Clock) -> None:
     seen = closed(operations(clock.let_pass, [5, 0, 1_000]), FOREVER)
     assert spans(seen) == [5, 0, 1_000]
     assert (seen.starts.tolist(), seen.ends.tolist()) == ([0, 5, 5], [5, 5, 1_005])
@@ -320,7 +320,7 @@ def test_a_span_is_its_call_alone(clock: Clock) -> None:
 
 
 @pytest.mark.claim("A timed span holds one call and one reading of the clock")
-def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_span_includes_exactly_one_clock_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = install(monkeypatch, reading=7)
     seen = closed(operations(clock.let_pass, [100, 200, 300]), FOREVER)
     assert spans(seen) == [107, 207, 307]
@@ -332,7 +332,7 @@ def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch
 
 @pytest.mark.claim("A transaction around reads is in the phase's time and in no latency")
 @pytest.mark.parametrize("due", [None, [0, 0, 0]], ids=["closed", "paced"])
-def test_elapsed_holds_the_transaction_and_no_span_does(clock: Clock, due: list[int] | None) -> None:
+def test_transaction_is_in_elapsed_time_but_no_span(clock: Clock, due: list[int] | None) -> None:
     @contextmanager
     def around() -> Iterator[None]:
         clock.let_pass(1_000)
@@ -357,7 +357,7 @@ def test_elapsed_holds_the_transaction_and_no_span_does(clock: Clock, due: list[
     ("budget", "done", "out_of_time"),
     [(0, 1, True), (9, 1, True), (10, 2, True), (35, 4, True), (89, 9, True), (90, 10, False), (91, 10, False)],
 )
-def test_the_budget_ends_it_after_the_operation_that_overran_it(
+def test_budget_ends_slice_after_the_overrunning_operation(
     clock: Clock, way: str, budget: int, done: int, out_of_time: bool
 ) -> None:
     work = operations(clock.taking(10), range(10))
@@ -368,7 +368,7 @@ def test_the_budget_ends_it_after_the_operation_that_overran_it(
 
 
 @pytest.mark.parametrize("way", ["closed", "paced"])
-def test_operations_that_raise_use_up_the_budget_too(clock: Clock, way: str) -> None:
+def test_raising_operations_use_up_the_budget(clock: Clock, way: str) -> None:
     def call(argument: int) -> None:
         clock.let_pass(10)
         raise ValueError(argument)
@@ -393,14 +393,14 @@ MS = 1_000_000
 
 
 @pytest.mark.claim("No operation of an open loop begins before it is due, and an overdue one begins at once")
-def test_an_operation_begins_when_it_is_due_and_the_wait_is_in_elapsed_and_in_no_span(clock: Clock) -> None:
+def test_wait_until_due_is_in_elapsed_time_only(clock: Clock) -> None:
     seen = paced(operations(clock.taking(10), range(3)), FOREVER, [MS, 2 * MS, 7 * MS])
     assert seen.starts.tolist() == [MS, 2 * MS, 7 * MS]
     assert spans(seen) == [10, 10, 10]
     assert seen.elapsed_ns == 7 * MS + 10
 
 
-def test_moments_and_the_budget_count_from_before_the_transaction(clock: Clock) -> None:
+def test_due_times_and_budget_count_from_before_transaction(clock: Clock) -> None:
     @contextmanager
     def around() -> Iterator[None]:
         clock.let_pass(3 * MS)
@@ -412,13 +412,13 @@ def test_moments_and_the_budget_count_from_before_the_transaction(clock: Clock) 
 
 
 @pytest.mark.claim("No operation of an open loop begins before it is due, and an overdue one begins at once")
-def test_what_is_overdue_begins_when_the_one_before_has_ended(clock: Clock) -> None:
+def test_overdue_operation_begins_when_the_previous_ends(clock: Clock) -> None:
     seen = paced(operations(clock.taking(3 * MS), range(4)), FOREVER, [-MS, MS, 2 * MS, 20 * MS])
     assert seen.starts.tolist() == [0, 3 * MS, 6 * MS, 20 * MS]
 
 
 @pytest.mark.parametrize(("budget", "done"), [(2 * MS - 1, 1), (2 * MS, 2), (9 * MS, 2), (10 * MS, 3)])
-def test_the_open_loop_ends_before_what_is_due_after_the_deadline(clock: Clock, budget: int, done: int) -> None:
+def test_open_loop_ends_before_operations_due_after_deadline(clock: Clock, budget: int, done: int) -> None:
     seen = paced(operations(clock.taking(0), range(3)), budget, [MS, 2 * MS, 10 * MS])
     assert len(seen.answers) == done
     assert seen.out_of_time is (done < 3)
@@ -426,7 +426,7 @@ def test_the_open_loop_ends_before_what_is_due_after_the_deadline(clock: Clock, 
     assert seen.elapsed_ns == [0, MS, 2 * MS, 10 * MS][done]
 
 
-def test_a_short_wait_is_spent_looking_at_the_clock_for_a_sleep_wakes_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_wait_spins_instead_of_sleeping(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = install(monkeypatch, reading=1_000)
     seen = paced(operations(clock.taking(0), [0]), FOREVER, [AWAKE_NS])
     assert clock.sleeps == 0
@@ -464,7 +464,7 @@ def fed(clock: Clock, sizes: list[int], building: int, per_item: int, budget: in
 
 
 @pytest.mark.parametrize("sizes", [[], [1], [PIECE], [PIECE + 1], [600, 600, 7], [1, 1, 1], [3 * PIECE, PIECE]])
-def test_a_feed_gives_every_item_once_and_in_order(clock: Clock, sizes: list[int]) -> None:
+def test_feed_yields_every_item_once_in_order(clock: Clock, sizes: list[int]) -> None:
     answer, _, feed = fed(clock, sizes, building=10**9, per_item=1, budget=10**6)
     assert answer == list(range(sum(sizes)))
     assert feed.taken == sum(sizes)
@@ -472,7 +472,7 @@ def test_a_feed_gives_every_item_once_and_in_order(clock: Clock, sizes: list[int
 
 
 @pytest.mark.claim("Inputs are built while the clock stands still")
-def test_the_clock_stands_still_while_a_slice_is_built(clock: Clock) -> None:
+def test_clock_is_paused_while_a_slice_is_built(clock: Clock) -> None:
     _, elapsed_ns, feed = fed(clock, [600, 600, 600], building=10**9, per_item=3, budget=FOREVER)
     assert elapsed_ns == 3 * 1_800
     # The first slice is built before the clock starts, so it needs no pause.
@@ -498,7 +498,7 @@ def test_building_a_slice_costs_no_budget(clock: Clock) -> None:
     assert not feed.out_of_time
 
 
-def test_the_processors_time_of_a_pause_is_counted_and_that_of_the_call_is_not() -> None:
+def test_paused_cpu_time_excludes_the_call() -> None:
     def burn(ns: int) -> None:
         begin = time.thread_time_ns()
         while time.thread_time_ns() - begin < ns:
@@ -521,7 +521,7 @@ def test_the_processors_time_of_a_pause_is_counted_and_that_of_the_call_is_not()
 
 
 @pytest.mark.parametrize(("shared", "elapsed_ns"), [(False, 3 * 5), (True, 3 * 5 + 30 + 100)])
-def test_what_an_engines_threads_do_while_a_read_stands_still_is_in_its_time(
+def test_engine_thread_cpu_during_pauses_counts_if_shared(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, shared: bool, elapsed_ns: int
 ) -> None:
     used = [1_000]
@@ -555,7 +555,7 @@ def test_what_an_engines_threads_do_while_a_read_stands_still_is_in_its_time(
         (1_199, 1_200),
     ],
 )
-def test_the_budget_ends_a_feed_at_the_next_piece(clock: Clock, budget: int, taken: int) -> None:
+def test_budget_ends_a_feed_at_the_next_piece(clock: Clock, budget: int, taken: int) -> None:
     answer, elapsed_ns, feed = fed(clock, [600, 600, 600], building=10**9, per_item=1, budget=budget)
     assert feed.taken == taken
     assert answer == list(range(taken))
@@ -563,12 +563,12 @@ def test_the_budget_ends_a_feed_at_the_next_piece(clock: Clock, budget: int, tak
     assert feed.out_of_time
 
 
-def test_a_feed_that_is_empty_when_its_time_is_up_ended_by_count(clock: Clock) -> None:
+def test_feed_exhausted_at_deadline_counts_as_complete(clock: Clock) -> None:
     _, _, feed = fed(clock, [PIECE], building=0, per_item=10, budget=1)
     assert not feed.out_of_time
 
 
-def test_a_bulk_call_that_raises_is_one_failure_with_its_time(clock: Clock) -> None:
+def test_raising_bulk_call_is_one_timed_failure(clock: Clock) -> None:
     def call(items: Iterable[int]) -> None:
         for item in items:
             clock.let_pass(5)
@@ -579,7 +579,7 @@ def test_a_bulk_call_that_raises_is_one_failure_with_its_time(clock: Clock) -> N
     assert bulk(work, InputFeed(work.feed, FOREVER)) == (Failure("OSError: disk full"), 301 * 5)
 
 
-def test_running_out_of_memory_in_a_bulk_call_propagates(clock: Clock) -> None:
+def test_memory_error_in_bulk_call_propagates(clock: Clock) -> None:
     def call(items: Iterable[int]) -> None:
         raise MemoryError
 

@@ -14,7 +14,7 @@ from dyno.servers import loopback
 from dyno.servers.loopback import FIRST, HOST, LAST, SECRET, Address
 
 
-def test_a_server_keeps_its_password_and_shows_it_to_nobody(tmp_path: Path) -> None:
+def test_server_password_is_stable_and_secret(tmp_path: Path) -> None:
     first, again = (loopback.own(tmp_path / "server") for _ in range(2))
     other = loopback.own(tmp_path / "other")
     assert first.password == again.password != other.password and len(first.password) == 32
@@ -23,7 +23,7 @@ def test_a_server_keeps_its_password_and_shows_it_to_nobody(tmp_path: Path) -> N
     assert first.url == f"http://{HOST}:{first.port}" and FIRST <= first.port <= LAST
 
 
-def test_a_port_that_somebody_has_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_port_in_use_is_not_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(socket.socket()) as one:
         one.bind((HOST, 0))
         one.listen()
@@ -46,9 +46,9 @@ def test_a_port_that_somebody_has_is_not_taken(tmp_path: Path, monkeypatch: pyte
         ("http://me@[::1]:7", Address("::1", 7, "me")),
     ],
 )
-def test_an_address_of_a_users_own_is_read(url: str, found: Address) -> None:
+def test_user_server_url_is_parsed(url: str, found: Address) -> None:
     assert loopback.of_url(url, 8_086) == found
 
 
-def test_other_schemes_are_with_tls_too() -> None:
+def test_listed_secure_scheme_implies_tls() -> None:
     assert loopback.of_url("clickhouses://db.example", 9_440, ("clickhouses",)).secure

@@ -108,7 +108,7 @@ def test_a_quiet_machine_raises_no_doubt() -> None:
         ({"wakeups": {"cost_ns": 22_400}}, "wake-ups", "ok", "22 µs"),
     ],
 )
-def test_a_planted_fact_raises_its_doubt_and_no_other(
+def test_doubtful_fact_raises_exactly_its_doubt(
     changes: dict[str, Any], code: str, severity: str, number: str
 ) -> None:
     [finding] = machine_doubts(planted(changes))
@@ -131,20 +131,20 @@ def test_a_planted_fact_raises_its_doubt_and_no_other(
         pytest.param({"filesystem.ram_backed": None}, id="a file system that does not tell its store"),
     ],
 )
-def test_what_spoils_nothing_raises_no_doubt(changes: dict[str, Any]) -> None:
+def test_harmless_fact_raises_no_doubt(changes: dict[str, Any]) -> None:
     assert machine_doubts(planted(changes)) == []
 
 
-def test_a_fast_flush_in_memory_is_said_once() -> None:
+def test_fast_flush_in_memory_raises_only_ram_doubt() -> None:
     changes = {"filesystem.ram_backed": True, "filesystem.fsync_ns": 900}
     assert [f.code for f in machine_doubts(planted(changes))] == ["ram-filesystem"]
 
 
-def test_a_quota_below_two_cores_is_few_cores_too() -> None:
+def test_quota_below_two_cores_also_raises_few_cores() -> None:
     assert {f.code for f in machine_doubts(planted({"cpu.quota_cores": 1.5}))} == {"cpu-quota", "few-cores"}
 
 
-def test_the_worst_stands_first() -> None:
+def test_worst_doubt_is_listed_first() -> None:
     changes = {"cpu.governor": None, "cpu.virtualised": True, "clock.cost_ns": 250, "filesystem.fsync_ns": 1}
     assert [f.severity for f in machine_doubts(planted(changes))] == ["bad", "warn", "ok"]
 
@@ -161,13 +161,13 @@ def shown(facts: dict[str, Any], findings: list[Finding]) -> str:
     return out.getvalue()
 
 
-def test_a_person_reads_the_facts_and_one_verdict() -> None:
+def test_doctor_prints_facts_and_one_verdict() -> None:
     text = shown(QUIET, [])
     assert "32.0 GiB" in text and "/dev/nvme0n1p1" in text and "800.0 µs" in text
     assert text.splitlines()[-1] == "quiet: ready to measure"
 
 
-def test_a_person_reads_what_a_wake_up_costs() -> None:
+def test_doctor_prints_wake_up_cost() -> None:
     times = {"p50_ns": 57_000, "p99_ns": 90_500, "awake_p50_ns": 12_200, "awake_p99_ns": 20_000}
     text = shown(planted({"wakeups": {"cost_ns": 22_400, "apart": times, "free": dict.fromkeys(times)}}), [])
     assert "22.4 µs of a sleeping core" in text
@@ -177,14 +177,14 @@ def test_a_person_reads_what_a_wake_up_costs() -> None:
     assert "0.9 µs of a sleeping core (more on an idle machine)" in " ".join(shown(facts, []).split())
 
 
-def test_a_person_reads_what_to_do() -> None:
+def test_doctor_prints_remedies_and_counts_doubts() -> None:
     facts = planted({"cpu.governor": "powersave", "clock.cost_ns": 250})
     text = shown(facts, machine_doubts(facts))
     assert "sudo cpupower frequency-set -g performance" in text
     assert text.splitlines()[-1] == "2 things would spoil a measurement"
 
 
-def test_a_remark_spoils_nothing() -> None:
+def test_remark_leaves_the_verdict_quiet() -> None:
     assert shown(QUIET, [Finding("x", "ok", "[a] remark", "")]).splitlines()[-2:] == [
         "ok    [a] remark",
         "quiet: ready to measure",
@@ -206,21 +206,21 @@ def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert result.return_value == 0
 
 
-def test_doctor_fails_on_what_makes_figures_false(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_fails_on_a_bad_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = doctor(monkeypatch, planted({"filesystem.fsync_ns": 5}), "--work", str(tmp_path / "to" / "be"))
     assert result.return_value == 1
     assert "1 thing would spoil a measurement" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_doctor_refuses_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_refuses_work_directory_below_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = doctor(monkeypatch, QUIET, "--work", str(tmp_path / "file" / "below"))
     assert isinstance(result.exception, UsageError)
     assert str(tmp_path / "file") in str(result.exception)
 
 
-def test_doctor_refuses_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_refuses_unwritable_work_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     result = doctor(monkeypatch, QUIET, "--work", "/proc")
     assert isinstance(result.exception, UsageError)
     assert "\n" not in str(result.exception)

@@ -104,7 +104,7 @@ class Large:
         Large.alive -= 1
 
 
-def test_of_large_inputs_a_batch_has_as_many_as_fit_and_not_as_many_as_it_would_take() -> None:
+def test_batch_of_large_inputs_is_bounded_by_memory() -> None:
     the_loop("python")
     slices = (operations(lambda _: None, [Large()]) for _ in range(60))
 
@@ -129,26 +129,26 @@ def test_operations_of_all_slices_are_counted_and_checked(clock: Clock) -> None:
     assert percentiles([tally.latency.encode()])["max"] == 10
 
 
-def test_a_phase_whose_checks_take_too_long_ends_with_what_is_checked(clock: Clock) -> None:
+def test_phase_ends_when_checks_take_too_long(clock: Clock) -> None:
     slices = [operations(clock.taking(10), range(3)) for _ in range(4)]
     tally = measure(lambda number: iter(slices if number == 0 else ()), python(check_ns=0), nothing)
     assert (tally.operations, tally.checked, tally.ended_by, tally.void) == (3, 3, "checks", None)
     assert tally.check_ns > 0
 
 
-def test_weights_are_what_the_throughput_counts(clock: Clock) -> None:
+def test_items_are_the_sum_of_weights(clock: Clock) -> None:
     tally = once([operations(clock.taking(1), range(3), weights=[3, 30, 300])])
     assert (tally.operations, tally.items) == (3, 333)
 
 
-def test_weights_of_operations_that_the_budget_left_out_do_not_count(clock: Clock) -> None:
+def test_weights_of_undone_operations_are_not_counted(clock: Clock) -> None:
     tally = once([operations(clock.taking(10), range(3), weights=[3, 30, 300])], 15)
     assert (tally.operations, tally.items, tally.ended_by) == (2, 33, "budget")
 
 
 @pytest.mark.claim("Operations that raise are counted, but not as work")
 @both_loops
-def test_errors_are_operations_and_neither_items_nor_latencies(loop: str) -> None:
+def test_errors_count_as_operations_without_items_or_latencies(loop: str) -> None:
     tally = once([operations(failing_at(1, 3), range(5))], loop=loop)
     assert (tally.operations, tally.items, tally.errors) == (5, 3, 2)
     assert tally.first_error == "OSError: no 1"
@@ -156,7 +156,7 @@ def test_errors_are_operations_and_neither_items_nor_latencies(loop: str) -> Non
 
 
 @pytest.mark.claim("Operations that raise are counted, but not as work")
-def test_times_are_those_of_operations_that_succeeded(clock: Clock) -> None:
+def test_times_exclude_failed_operations(clock: Clock) -> None:
     """Two of seven operations fail, one at once and one slowly: neither is in a latency, a response time or the
     series."""
 
@@ -183,20 +183,20 @@ def test_times_are_those_of_operations_that_succeeded(clock: Clock) -> None:
 
 
 @both_loops
-def test_the_weight_of_an_error_is_no_item(loop: str) -> None:
+def test_items_exclude_weights_of_failed_operations(loop: str) -> None:
     tally = once([operations(failing_at(1), range(3), weights=[3, 30, 300])], loop=loop)
     assert (tally.operations, tally.items, tally.errors) == (3, 303, 1)
 
 
 @both_loops
-def test_the_first_error_is_that_of_the_first_slice_that_had_one(loop: str) -> None:
+def test_first_error_is_from_earliest_failing_slice(loop: str) -> None:
     slices = [operations(failing_at(), [1]), operations(failing_at(2), [2]), operations(failing_at(3), [3])]
     tally = once(slices, loop=loop)
     assert (tally.errors, tally.first_error) == (2, "OSError: no 2")
 
 
 @both_loops
-def test_a_check_gets_one_answer_for_each_operation_done(loop: str) -> None:
+def test_check_receives_one_answer_per_operation(loop: str) -> None:
     seen: list[Any] = []
 
     def check(answers: Sequence[Any]) -> int:
@@ -209,7 +209,7 @@ def test_a_check_gets_one_answer_for_each_operation_done(loop: str) -> None:
 
 
 @pytest.mark.claim("The loop's own time is in no latency")
-def test_the_harness_is_the_difference_of_elapsed_and_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_time_excludes_the_time_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = install(monkeypatch, reading=7)
     tally = once([operations(clock.taking(100), range(3))] * 2)
     # Busy time includes a clock reading for entering a transaction and one for leaving it, although there is none.
@@ -218,7 +218,7 @@ def test_the_harness_is_the_difference_of_elapsed_and_busy(monkeypatch: pytest.M
     assert tally.elapsed_ns == 2 * (3 * 114 + 4 * 7)
 
 
-def test_latencies_are_kept_apart_by_kind_and_together(clock: Clock) -> None:
+def test_latencies_are_recorded_by_kind_and_overall(clock: Clock) -> None:
     slices = (
         Operations(lambda _: [clock.let_pass], times, len, kinds=kinds)
         for times, kinds in (([100, 7, 100, 8], ["get", "put", "get", "put"]), ([9], ["put"]))
@@ -241,7 +241,7 @@ def bulk(call: Callable[[Any], Any], slices: list[list[int]], check: Any = lambd
     return Bulk(call, iter(slices), 3, check)
 
 
-def test_a_bulk_phase_is_one_operation_of_all_its_items_and_has_no_latency(clock: Clock) -> None:
+def test_bulk_phase_is_one_operation_without_latency(clock: Clock) -> None:
     def call(items: Any) -> int:
         clock.let_pass(1_000)
         return sum(items)
@@ -259,7 +259,7 @@ def test_a_bulk_phase_is_one_operation_of_all_its_items_and_has_no_latency(clock
     assert answers == [(6, 3)]
 
 
-def test_a_bulk_phase_that_raised_is_an_error_of_no_items_and_is_not_checked() -> None:
+def test_raising_bulk_phase_counts_no_items_or_checks() -> None:
     def call(items: Any) -> int:
         raise OSError("disk full")
 
@@ -271,7 +271,7 @@ def test_a_bulk_phase_that_raised_is_an_error_of_no_items_and_is_not_checked() -
     assert tally.first_error == "OSError: disk full"
 
 
-def test_a_bulk_phase_out_of_time_counts_what_it_took(clock: Clock) -> None:
+def test_bulk_phase_out_of_time_counts_consumed_items(clock: Clock) -> None:
     def call(items: Any) -> None:
         for _ in items:
             clock.let_pass(1)
@@ -289,7 +289,7 @@ def wrong(answers: Sequence[Any]) -> int:
 
 @pytest.mark.claim("One wrong answer voids the phase")
 @both_loops
-def test_a_wrong_answer_voids_the_phase_and_ends_it(loop: str) -> None:
+def test_wrong_answer_voids_the_phase_and_ends_it(loop: str) -> None:
     called: list[int] = []
     slices = iter(
         [operations(called.append, [1]), operations(called.append, [2], wrong), operations(called.append, [3])]
@@ -299,7 +299,7 @@ def test_a_wrong_answer_voids_the_phase_and_ends_it(loop: str) -> None:
     assert called == [1, 2]
 
 
-def test_a_wrong_answer_of_a_bulk_phase_voids_it() -> None:
+def test_wrong_answer_of_a_bulk_phase_voids_it() -> None:
     tally = once([bulk(sum, [[1]], lambda answer, taken: wrong([answer]))])
     assert tally.void == "got 1, expected 2"
 
@@ -307,7 +307,7 @@ def test_a_wrong_answer_of_a_bulk_phase_voids_it() -> None:
 # -- budget -----------------------------------------------------------------------------------------------
 
 
-def test_the_budget_is_that_of_all_slices_together(clock: Clock) -> None:
+def test_budget_covers_all_slices_together(clock: Clock) -> None:
     slices = iter([operations(clock.taking(10), range(3)) for _ in range(3)])
     tally = once(slices, 45)
     assert (tally.operations, tally.elapsed_ns, tally.ended_by) == (5, 50, "budget")
@@ -315,7 +315,7 @@ def test_the_budget_is_that_of_all_slices_together(clock: Clock) -> None:
 
 
 @pytest.mark.claim("Inputs are built while the clock stands still")
-def test_what_happens_between_slices_costs_no_budget(clock: Clock) -> None:
+def test_building_and_checking_slices_cost_no_budget(clock: Clock) -> None:
     def check(answers: Sequence[Any]) -> int:
         clock.let_pass(10**9)
         return len(answers)
@@ -329,11 +329,11 @@ def test_what_happens_between_slices_costs_no_budget(clock: Clock) -> None:
     assert (tally.operations, tally.elapsed_ns) == (9, 90)
 
 
-def test_answers_that_came_before_the_budget_ended_it_are_checked(clock: Clock) -> None:
+def test_answers_before_budget_end_are_checked(clock: Clock) -> None:
     assert once([operations(clock.taking(10), range(9), wrong)], 25).void is not None
 
 
-def test_a_phase_whose_operations_are_all_done_ended_by_count(clock: Clock) -> None:
+def test_phase_with_all_operations_done_ends_by_count(clock: Clock) -> None:
     tally = once([operations(clock.taking(10), range(2))], 15)
     assert tally.operations == 2
     assert tally.ended_by == "count"
@@ -343,7 +343,7 @@ def test_a_phase_whose_operations_are_all_done_ended_by_count(clock: Clock) -> N
 
 
 @both_loops
-def test_ready_is_called_once_when_the_first_slice_is_built_and_nothing_is_done(loop: str) -> None:
+def test_ready_is_called_once_after_building_first_slice(loop: str) -> None:
     events: list[str] = []
 
     def slices() -> Iterator[Operations | Bulk]:
@@ -356,7 +356,7 @@ def test_ready_is_called_once_when_the_first_slice_is_built_and_nothing_is_done(
 
 
 @both_loops
-def test_a_share_with_nothing_in_it_is_ready_all_the_same(loop: str) -> None:
+def test_client_without_operations_still_signals_ready(loop: str) -> None:
     events: list[str] = []
     tally = once((), ready=lambda: events.append("ready"), loop=loop)
     assert events == ["ready"]
@@ -439,7 +439,7 @@ def test_without_a_duration_there_is_one_round(clock: Clock) -> None:
 
 
 @pytest.mark.claim("A duration is filled with rounds and replaces the budget")
-def test_a_duration_is_filled_with_rounds_until_it_is_over(clock: Clock) -> None:
+def test_duration_is_filled_with_rounds(clock: Clock) -> None:
     rounds = Rounds(clock, 10, [2, 1])
     tally = measure(rounds, python(duration_ns=75), nothing)
     assert rounds.asked == [0, 1, 2]
@@ -448,14 +448,14 @@ def test_a_duration_is_filled_with_rounds_until_it_is_over(clock: Clock) -> None
     assert tally.ended_by == "duration"
 
 
-def test_a_duration_that_ends_with_a_round_is_over(clock: Clock) -> None:
+def test_duration_ending_with_a_round_starts_no_other(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
     tally = measure(rounds, python(duration_ns=40), nothing)
     assert (rounds.done, tally.ended_by) == ([0, 0, 1, 1], "duration")
 
 
 @pytest.mark.claim("A duration is filled with rounds and replaces the budget")
-def test_a_phase_that_cant_be_done_again_ends_a_duration_by_count(clock: Clock) -> None:
+def test_unrepeatable_phase_ends_duration_by_count(clock: Clock) -> None:
     rounds = Rounds(clock, 10, last=1)
     tally = measure(rounds, python(duration_ns=1_000), nothing)
     assert (rounds.asked, rounds.done) == ([0, 1, 2], [0, 0, 1, 1])
@@ -463,12 +463,12 @@ def test_a_phase_that_cant_be_done_again_ends_a_duration_by_count(clock: Clock) 
 
 
 @pytest.mark.claim("A duration is filled with rounds and replaces the budget")
-def test_a_duration_stands_in_place_of_the_budget(clock: Clock) -> None:
+def test_duration_replaces_the_budget(clock: Clock) -> None:
     tally = measure(Rounds(clock, 10), python(budget_ns=15, duration_ns=55), nothing)
     assert (tally.operations, tally.ended_by) == (6, "duration")
 
 
-def test_a_wrong_answer_in_a_further_round_voids_the_phase_and_ends_it(clock: Clock) -> None:
+def test_wrong_answer_in_later_round_voids_phase(clock: Clock) -> None:
     def check(answers: Sequence[int]) -> int:
         return wrong(answers) if 1 in answers else len(answers)
 
@@ -481,7 +481,7 @@ def test_a_wrong_answer_in_a_further_round_voids_the_phase_and_ends_it(clock: Cl
 
 @pytest.mark.claim("A duration ends where its pauses take ten times as long")
 @pytest.mark.parametrize("patience", [PATIENCE, FLOOR_PATIENCE])
-def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
+def test_duration_ends_when_pauses_exceed_patience(
     patience: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Building and checking a round take a second, but its operations are too short to ever fill the duration."""
@@ -493,7 +493,7 @@ def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
     assert tally.elapsed_ns < SECOND and tally.ended_by == "duration"
 
 
-def test_a_warm_up_whose_pauses_take_ten_times_as_long_is_over(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_up_ends_when_pauses_exceed_patience(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(1_000))
     monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
@@ -514,7 +514,7 @@ def test_bulk_calls_fill_a_duration_too(clock: Clock) -> None:
 
 
 @pytest.mark.claim("A warm-up is not recorded, and takes none of the measured time")
-def test_a_warm_up_is_rounds_of_its_own_and_not_recorded(clock: Clock) -> None:
+def test_warm_up_runs_own_rounds_without_recording(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
     tally = measure(rounds, python(warmup_ns=55), nothing)
     # The sixth operation is the first one that ends after the warm-up time of 55 ns.
@@ -526,14 +526,14 @@ def test_a_warm_up_is_rounds_of_its_own_and_not_recorded(clock: Clock) -> None:
 
 
 @pytest.mark.claim("A warm-up is not recorded, and takes none of the measured time")
-def test_a_warm_up_ends_when_its_time_is_over_and_takes_none_of_the_measured(clock: Clock) -> None:
+def test_warm_up_uses_none_of_the_budget(clock: Clock) -> None:
     rounds = Rounds(clock, 10, [20])
     tally = measure(rounds, python(warmup_ns=34, budget_ns=64), nothing)
     assert rounds.done == [WARM + 1] * 4 + [0] * 7
     assert tally.ended_by == "budget"
 
 
-def test_what_cant_be_done_beforehand_is_not_warmed_up(clock: Clock) -> None:
+def test_phase_without_warm_up_rounds_is_not_warmed(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
 
     def none_beforehand(number: int) -> Iterator[Operations | Bulk]:
@@ -543,7 +543,7 @@ def test_what_cant_be_done_beforehand_is_not_warmed_up(clock: Clock) -> None:
     assert rounds.done == [0, 0]
 
 
-def test_answers_of_a_warm_up_are_checked_and_not_counted(clock: Clock) -> None:
+def test_warm_up_answers_are_checked_but_not_counted(clock: Clock) -> None:
     rounds = Rounds(clock, 10, [3])
     tally = measure(rounds, python(warmup_ns=45), nothing)
     # Answers of the slice that was cut short are checked too.
@@ -553,7 +553,7 @@ def test_answers_of_a_warm_up_are_checked_and_not_counted(clock: Clock) -> None:
 
 @pytest.mark.parametrize("hot", [False, True])
 @both_loops
-def test_a_wrong_untimed_answer_voids_the_phase_which_is_not_begun(loop: str, hot: bool) -> None:
+def test_wrong_untimed_answer_voids_phase_before_it_begins(loop: str, hot: bool) -> None:
     the_loop(loop)
     done: list[int] = []
     events: list[str] = []
@@ -568,7 +568,7 @@ def test_a_wrong_untimed_answer_voids_the_phase_which_is_not_begun(loop: str, ho
     assert events == ["ready"], "other clients wait for it"
 
 
-def test_an_error_of_a_warm_up_is_nobodys(clock: Clock) -> None:
+def test_warm_up_errors_are_not_counted(clock: Clock) -> None:
     def call(number: int) -> None:
         clock.let_pass(10)
         if number >= WARM:
@@ -578,7 +578,7 @@ def test_an_error_of_a_warm_up_is_nobodys(clock: Clock) -> None:
     assert (tally.operations, tally.errors, tally.first_error) == (1, 0, None)
 
 
-def test_a_warm_up_comes_before_ready_and_the_first_measured_slice_is_built_after_it(clock: Clock) -> None:
+def test_warm_up_precedes_building_first_slice_and_ready(clock: Clock) -> None:
     events: list[str] = []
 
     def rounds(number: int) -> Iterator[Operations | Bulk]:
@@ -592,7 +592,7 @@ def test_a_warm_up_comes_before_ready_and_the_first_measured_slice_is_built_afte
 
 
 @both_loops
-def test_a_hot_phase_is_done_whole_before_it_is_ready(loop: str) -> None:
+def test_hot_phase_runs_untimed_once_before_ready(loop: str) -> None:
     the_loop(loop)
     events: list[Any] = []
 
@@ -608,21 +608,19 @@ def test_a_hot_phase_is_done_whole_before_it_is_ready(loop: str) -> None:
 @pytest.mark.parametrize(
     ("budget", "beforehand", "warm"), [(60, 6, True), (51, 6, True), (49, 5, False), (35, 4, False), (5, 1, False)]
 )
-def test_a_hot_phase_whose_round_the_budget_ends_is_not_warm(
-    clock: Clock, budget: int, beforehand: int, warm: bool
-) -> None:
+def test_hot_phase_is_warm_only_after_complete_round(clock: Clock, budget: int, beforehand: int, warm: bool) -> None:
     rounds = Rounds(clock, 10, [4, 2])
     tally = measure(rounds, python(budget_ns=budget), nothing, hot=True)
     assert rounds.done.count(WARM) == beforehand
     assert tally.warm is warm
 
 
-def test_a_hot_phase_that_is_over_with_its_budget_is_warm_where_no_slice_is_left(clock: Clock) -> None:
+def test_hot_phase_at_budget_is_warm_if_complete(clock: Clock) -> None:
     assert measure(Rounds(clock, 10, [4]), python(budget_ns=40), nothing, hot=True).warm
     assert not measure(Rounds(clock, 10, [4, 1]), python(budget_ns=40), nothing, hot=True).warm
 
 
-def test_a_hot_phase_is_warmed_up_after_its_round(clock: Clock) -> None:
+def test_hot_phase_warms_up_after_its_untimed_round(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
     measure(rounds, python(warmup_ns=15), nothing, hot=True)
     assert rounds.asked == [WARM, WARM + 1, 0]
@@ -655,7 +653,7 @@ def test_bulk_calls_warm_up_too(clock: Clock, hot: bool) -> None:
     assert (tally.operations, tally.items, tally.checked, tally.elapsed_ns) == (1, 6, 2, 20)
 
 
-def test_a_hot_bulk_phase_whose_round_the_budget_ends_is_not_warm(clock: Clock) -> None:
+def test_hot_bulk_phase_is_warm_only_if_complete(clock: Clock) -> None:
     def rounds(number: int) -> Iterator[Operations | Bulk]:
         def call(items: Iterable[int]) -> None:
             for _ in items:
@@ -670,7 +668,7 @@ def test_a_hot_bulk_phase_whose_round_the_budget_ends_is_not_warm(clock: Clock) 
     assert not measure(rounds, python(budget_ns=1_111), nothing, hot=True).warm
 
 
-def test_a_bulk_call_that_raises_in_a_warm_up_has_no_answer_to_check(clock: Clock) -> None:
+def test_raising_warm_up_bulk_call_is_not_checked(clock: Clock) -> None:
     def rounds(number: int) -> Iterator[Operations | Bulk]:
         def call(items: Iterable[int]) -> None:
             clock.let_pass(10)
@@ -695,7 +693,7 @@ def stalled(clock: Clock, slices: Sequence[int], **more: Any) -> Tally:
     return once([operations(lambda _: clock.let_pass(next(lasting)), range(n)) for n in slices], rate=RATE, **more)
 
 
-def test_an_operation_that_is_on_time_responds_as_fast_as_it_serves(clock: Clock) -> None:
+def test_response_time_equals_latency_when_on_time(clock: Clock) -> None:
     tally = once([operations(clock.taking(10), range(4))], rate=RATE)
     assert holds(tally.latency, [10] * 4)
     assert holds(tally.response, [10] * 4)
@@ -705,7 +703,7 @@ def test_an_operation_that_is_on_time_responds_as_fast_as_it_serves(clock: Clock
 
 @pytest.mark.claim("A stall is in the response times of all operations that waited for it")
 @pytest.mark.parametrize("slices", [[6], [1] * 6, [2, 4], [3, 3]], ids=str)
-def test_a_stall_delays_those_behind_it_in_response_and_not_in_service(clock: Clock, slices: list[int]) -> None:
+def test_stall_delays_response_times_but_not_latencies(clock: Clock, slices: list[int]) -> None:
     """Operations of later slices inherit the delay too."""
     tally = stalled(clock, slices)
     # Operations are due at 1, 2, 3 ... ms. The second ends at 5.5 ms, and the next three follow at once.
@@ -718,7 +716,7 @@ def test_a_stall_delays_those_behind_it_in_response_and_not_in_service(clock: Cl
 
 @pytest.mark.claim("Dyno's own lateness is recorded separately, also for operations behind a late one")
 @pytest.mark.parametrize("slices", [[4], [1] * 4, [2, 2]], ids=str)
-def test_where_the_harness_is_late_it_says_so(monkeypatch: pytest.MonkeyPatch, slices: list[int]) -> None:
+def test_lateness_of_the_harness_is_recorded(monkeypatch: pytest.MonkeyPatch, slices: list[int]) -> None:
     clock = install(monkeypatch, late=300)
     tally = once([operations(clock.taking(10), range(n)) for n in slices], rate=RATE)
     assert holds(tally.latency, [10] * 4)
@@ -728,7 +726,7 @@ def test_where_the_harness_is_late_it_says_so(monkeypatch: pytest.MonkeyPatch, s
 
 @pytest.mark.claim("Dyno's own lateness is recorded separately, also for operations behind a late one")
 @pytest.mark.parametrize("slices", [[5], [1] * 5, [2, 3]], ids=str)
-def test_who_waits_behind_an_operation_that_began_late_is_late_too(
+def test_lateness_propagates_to_operations_behind_it(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, slices: list[int]
 ) -> None:
     """Dyno sleeps 2.5 ms too long, once. Operations that are due meanwhile begin as soon as possible."""
@@ -746,7 +744,7 @@ def test_who_waits_behind_an_operation_that_began_late_is_late_too(
 
 
 @pytest.mark.claim("Dyno's own lateness is recorded separately, also for operations behind a late one")
-def test_what_dyno_does_between_slices_makes_those_late_who_are_due(clock: Clock) -> None:
+def test_time_between_slices_counts_as_lateness(clock: Clock) -> None:
     """Building a slice takes 3 ms here, as it may if a thread waits for the interpreter's lock."""
 
     def calls(_: Any) -> Sequence[Any]:
@@ -760,7 +758,7 @@ def test_what_dyno_does_between_slices_makes_those_late_who_are_due(clock: Clock
 
 
 @pytest.mark.claim("Dyno's own lateness is recorded separately, also for operations behind a late one")
-def test_the_transaction_is_the_engines_and_makes_nobody_late(clock: Clock) -> None:
+def test_transaction_time_counts_as_response_not_lateness(clock: Clock) -> None:
     @contextmanager
     def around() -> Iterator[None]:
         clock.let_pass(4 * MS)
@@ -775,7 +773,7 @@ def test_the_transaction_is_the_engines_and_makes_nobody_late(clock: Clock) -> N
 
 
 @pytest.mark.claim("An offered rate holds on the wall clock")
-def test_building_and_checking_delay_nobody(clock: Clock) -> None:
+def test_building_and_checking_add_no_response_time(clock: Clock) -> None:
     def check(answers: Sequence[Any]) -> int:
         clock.let_pass(10**9)
         return len(answers)
@@ -800,14 +798,14 @@ def test_each_client_has_its_share_of_the_rate(clock: Clock) -> None:
     assert ends == [5 * MS, 6 * MS], "due at 1, 3, 5 and at 2, 4, 6 ms"
 
 
-def test_arrivals_are_those_of_the_kind_and_the_seed(clock: Clock) -> None:
+def test_arrivals_follow_distribution_and_seed(clock: Clock) -> None:
     for seed in (4, 5):
         tally = once([operations(clock.taking(10), range(4))], rate=1.0, arrivals=POISSON, seed=seed)
         due = Arrivals(1.0, POISSON, 0, 1, seed).take(4)
         assert tally.elapsed_ns == due[-1] + 10
 
 
-def test_an_open_loop_ends_with_the_last_that_is_due_in_time(clock: Clock) -> None:
+def test_open_loop_ends_with_last_operation_due(clock: Clock) -> None:
     tally = once([operations(clock.taking(10), range(4))] * 3, 6 * MS, rate=RATE)
     assert (tally.operations, tally.elapsed_ns, tally.ended_by) == (6, 6 * MS + 10, "budget")
     assert holds(tally.response, [10] * 6)
@@ -816,26 +814,24 @@ def test_an_open_loop_ends_with_the_last_that_is_due_in_time(clock: Clock) -> No
 @pytest.mark.claim("A rate of few operations counts as reached if all that were due were done")
 @pytest.mark.parametrize("taking_ns", [10, 3 * MS // 4])
 @pytest.mark.parametrize("operations_due", [1, 2, 6])
-def test_the_last_that_is_due_in_time_counts_however_long_it_takes(
-    clock: Clock, taking_ns: int, operations_due: int
-) -> None:
+def test_last_operation_due_in_time_always_counts(clock: Clock, taking_ns: int, operations_due: int) -> None:
     tally = once([operations(clock.taking(taking_ns), range(4))] * 3, operations_due * MS, rate=RATE)
     assert (tally.operations, tally.due, tally.ended_by) == (operations_due, operations_due, "budget")
 
 
 @pytest.mark.parametrize("budget_ns", [FOREVER, 11 * MS])
-def test_what_was_due_meanwhile_and_was_not_done_is_counted(clock: Clock, budget_ns: int) -> None:
+def test_due_count_includes_unstarted_operations(clock: Clock, budget_ns: int) -> None:
     """Six operations take 2 ms each, and one is due each ms. When the last one begins at 11 ms, eleven are due."""
     tally = once([operations(clock.taking(2 * MS), range(6))], budget_ns, rate=RATE)
     assert (tally.operations, tally.due) == (6, 11)
 
 
-def test_an_open_loop_whose_operations_run_out_has_nothing_due_after_them(clock: Clock) -> None:
+def test_exhausted_open_loop_counts_nothing_more_as_due(clock: Clock) -> None:
     tally = once([operations(clock.taking(3 * MS // 4), range(3))], rate=RATE)
     assert (tally.operations, tally.due, tally.ended_by) == (3, 3, "count")
 
 
-def test_an_open_loop_in_which_nothing_is_due_in_time_does_nothing(clock: Clock) -> None:
+def test_open_loop_with_nothing_due_does_nothing(clock: Clock) -> None:
     tally = once([operations(clock.taking(10), range(4))], MS - 1, rate=RATE)
     assert (tally.operations, tally.checked, tally.ended_by) == (0, 0, "budget")
     assert holds(tally.response, []) and holds(tally.late, [])
@@ -859,14 +855,14 @@ def test_inputs_of_an_overloaded_open_loop_are_bounded(clock: Clock) -> None:
     assert built <= 3_100
 
 
-def test_the_moments_go_on_over_the_rounds_of_a_duration(clock: Clock) -> None:
+def test_due_times_continue_across_rounds(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
     tally = measure(rounds, python(duration_ns=5 * MS, rate=RATE), nothing)
     assert rounds.done == [0, 0, 1, 1, 2]
     assert holds(tally.response, [10] * 5)
 
 
-def test_what_is_done_beforehand_waits_for_no_moment(clock: Clock) -> None:
+def test_untimed_rounds_ignore_due_times(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
     tally = measure(rounds, python(warmup_ns=15, rate=RATE), nothing, hot=True)
     assert rounds.asked == [WARM, WARM + 1, 0]
@@ -875,7 +871,7 @@ def test_what_is_done_beforehand_waits_for_no_moment(clock: Clock) -> None:
 
 
 @both_loops
-def test_an_open_loop_counts_errors_weights_and_kinds_as_a_closed_one(loop: str) -> None:
+def test_open_and_closed_loops_count_alike(loop: str) -> None:
     def slices() -> Slices:
         for _ in range(2):
             work = operations(failing_at(1), range(3), weights=[3, 30, 300])
@@ -893,7 +889,7 @@ def test_an_open_loop_counts_errors_weights_and_kinds_as_a_closed_one(loop: str)
 
 @both_loops
 @pytest.mark.parametrize("rate", [None, RATE])
-def test_when_the_slowest_operation_began_is_kept(loop: str, rate: float | None) -> None:
+def test_start_of_slowest_operation_is_recorded(loop: str, rate: float | None) -> None:
     """The slowest is the sixth of eight, in the second slice."""
     tally = once(
         [operations(lambda ms: time.sleep(ms / 1_000), slice_ms) for slice_ms in ([1] * 4, [1, 60, 1, 1])],
@@ -909,7 +905,7 @@ def test_when_the_slowest_operation_began_is_kept(loop: str, rate: float | None)
 # -- series over time -------------------------------------------------------------------------------------
 
 
-def test_the_series_is_of_measured_time_and_of_measured_operations(clock: Clock) -> None:
+def test_series_contains_only_measured_time_and_operations(clock: Clock) -> None:
     def check(answers: Sequence[Any]) -> int:
         clock.let_pass(10 * SECOND)
         return len(answers)
@@ -928,7 +924,7 @@ def test_the_series_is_of_measured_time_and_of_measured_operations(clock: Clock)
 
 
 @both_loops
-def test_pauses_are_counted_by_the_processors_time_and_operations_are_none(loop: str) -> None:
+def test_pause_cpu_time_excludes_operations(loop: str) -> None:
     def check(answers: Sequence[Any]) -> int:
         burn(40)
         return len(answers)
@@ -943,7 +939,7 @@ def test_pauses_are_counted_by_the_processors_time_and_operations_are_none(loop:
     assert 110 * MS <= paused <= 150 * MS
 
 
-def test_the_building_of_a_bulk_phases_items_is_a_pause() -> None:
+def test_building_bulk_items_counts_as_pause() -> None:
     def feed() -> Iterator[list[int]]:
         for number in range(2):
             burn(40)
@@ -959,7 +955,7 @@ def test_the_building_of_a_bulk_phases_items_is_a_pause() -> None:
     assert 110 * MS <= paused <= 150 * MS
 
 
-def test_the_first_items_of_a_bulk_phase_are_built_before_it_is_ready() -> None:
+def test_first_bulk_items_are_built_before_ready() -> None:
     events: list[str] = []
 
     def feed() -> Iterator[list[int]]:
@@ -975,7 +971,7 @@ def test_the_first_items_of_a_bulk_phase_are_built_before_it_is_ready() -> None:
     assert tally.items == 2
 
 
-def test_a_bulk_phase_without_items_is_ready_and_empty() -> None:
+def test_bulk_phase_without_items_signals_ready() -> None:
     events: list[str] = []
     tally = once([bulk(sum, [])], ready=lambda: events.append("ready"))
     assert (events, tally.operations, tally.items) == (["ready"], 1, 0)
@@ -984,7 +980,7 @@ def test_a_bulk_phase_without_items_is_ready_and_empty() -> None:
 # -- several clients --------------------------------------------------------------------------------------
 
 
-def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
+def test_merging_sums_counts_and_keeps_longest_time() -> None:
     one = Tally(operations=2, items=6, elapsed_ns=100, busy_ns=90, checked=2)
     one.slowest = (5, 1)
     other = Tally(operations=3, items=9, elapsed_ns=70, busy_ns=60, errors=1, checked=3, first_error="x", bulk=True)
@@ -1006,7 +1002,7 @@ def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
     assert (one.ended_by, one.first_error, one.void, one.slowest) == ("budget", "x", "wrong", (7, 0))
 
 
-def test_percentiles_of_merged_machines_are_those_of_all_values() -> None:
+def test_percentiles_of_merged_machines_match_all_values() -> None:
     """Four machines of different speed, as their tallies come home: pickled."""
     draws = np.random.default_rng(41)
     values = [np.ceil(draws.lognormal(11 + at / 2, 0.8, 50_000)).astype(np.int64) for at in range(4)]
@@ -1024,7 +1020,7 @@ def test_percentiles_of_merged_machines_are_those_of_all_values() -> None:
         assert merged[name] == pytest.approx(raw[round(len(raw) * percent / 100) - 1], rel=0.001)
 
 
-def test_merging_adds_up_what_the_clients_used_and_keeps_what_any_of_them_lacked() -> None:
+def test_merging_sums_usage_and_requires_all_clients_warm() -> None:
     one, other = Tally(), Tally()
     one.paused, one.usage = (1, 20), Usage(*range(8))
     other.paused, other.usage = (300, 4_000), Usage(*range(10, 18))
@@ -1037,7 +1033,7 @@ def test_merging_adds_up_what_the_clients_used_and_keeps_what_any_of_them_lacked
     assert (one.warm, one.ended_by) == (False, "duration")
 
 
-def test_merging_adds_up_memory_if_all_of_it_is_known_and_keeps_the_largest_program() -> None:
+def test_merging_sums_known_memory_and_keeps_largest_child() -> None:
     one, other, third = Tally(), Tally(), Tally()
     one.peak_bytes, other.peak_bytes, third.peak_bytes = 50, 70, 90
     one.merge(other)
@@ -1050,7 +1046,7 @@ def test_merging_adds_up_memory_if_all_of_it_is_known_and_keeps_the_largest_prog
     assert (one.peak_bytes, one.client_peak_bytes) == (None, 4)
 
 
-def test_merging_open_loops_keeps_every_response_and_closed_ones_have_none() -> None:
+def test_merging_keeps_responses_of_open_loops_only() -> None:
     tallies = [Tally(), Tally()]
     for tally, response in zip(tallies, (100, 200), strict=True):
         tally.response, tally.late = Recorder(), Recorder()
@@ -1064,7 +1060,7 @@ def test_merging_open_loops_keeps_every_response_and_closed_ones_have_none() -> 
     assert holds(whole.response, [100, 200]) and holds(whole.late, [10, 20])
 
 
-def test_merging_puts_the_clients_seconds_together() -> None:
+def test_merging_adds_series_second_by_second() -> None:
     def client(clock: Clock) -> Tally:
         return once([operations(clock.taking(SECOND // 2), range(4))])
 

@@ -36,7 +36,7 @@ def another(home: Path) -> tuple[subprocess.Popen[str], str]:
     return made, made.stdout.readline().strip()
 
 
-def test_a_store_keeps_its_name_in_whatever_process(tmp_path: Path) -> None:
+def test_store_name_is_the_same_in_every_process(tmp_path: Path) -> None:
     process, name = another(tmp_path)
     with process:
         assert namespace.of(tmp_path) == name
@@ -44,7 +44,7 @@ def test_a_store_keeps_its_name_in_whatever_process(tmp_path: Path) -> None:
         assert f"_{process.pid}_" in name
 
 
-def test_no_two_stores_have_the_same_name(tmp_path: Path) -> None:
+def test_store_names_are_unique(tmp_path: Path) -> None:
     homes = [tmp_path / str(number) for number in range(50)]
     for home in homes:
         home.mkdir()
@@ -54,7 +54,7 @@ def test_no_two_stores_have_the_same_name(tmp_path: Path) -> None:
     assert len({name.rpartition("_")[2] for name in names}) == 50
 
 
-def test_every_server_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_name_is_valid_on_every_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name is valid as an unquoted schema, database or prefix, even for a process with the highest possible
     id."""
     monkeypatch.setattr(namespace, "_birth", lambda: 2**32 - 1)
@@ -62,7 +62,7 @@ def test_every_server_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert re.fullmatch(r"[a-z][a-z0-9_]{1,39}", namespace.of(tmp_path))
 
 
-def test_a_name_is_abandoned_when_its_process_is_gone(tmp_path: Path) -> None:
+def test_name_of_dead_process_is_abandoned(tmp_path: Path) -> None:
     mine = namespace.of(tmp_path)
     process, name = another(tmp_path / "other")
     with process:
@@ -75,7 +75,7 @@ def test_a_name_is_abandoned_when_its_process_is_gone(tmp_path: Path) -> None:
         assert namespace.abandoned([name, mine]) == [name]
 
 
-def test_only_the_full_form_is_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_complete_names_count_as_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process, name = another(tmp_path / "other")
     process.communicate()
     word, machine, pid, birth, drawn = name.split("_")
@@ -102,7 +102,7 @@ def test_only_the_full_form_is_abandoned(tmp_path: Path, monkeypatch: pytest.Mon
     assert namespace.abandoned([name, first]) == []
 
 
-def test_reused_process_id_keeps_no_name(tmp_path: Path) -> None:
+def test_name_of_reused_process_id_is_abandoned(tmp_path: Path) -> None:
     """Another process has the ID now. In a container, this is the usual case."""
     word, machine, pid, birth, drawn = namespace.of(tmp_path).split("_")
     earlier = "_".join((word, machine, pid, f"{int(birth, 16) - 100:08x}", drawn))

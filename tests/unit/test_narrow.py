@@ -140,9 +140,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_prints_at_any_width_what_it_prints_in_a_pipe(
-    home: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_command_output_is_complete_at_any_width(home: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     piped = printed(home, monkeypatch, None, *command.split())
     assert "\x1b" not in piped
     for width in WIDTHS:
@@ -162,7 +160,7 @@ def test_sentences_wrap_at_the_terminals_width(home: Path, monkeypatch: pytest.M
     assert all(line.startswith("  ") for line in lines if "not measured in turns" in line)
 
 
-def test_the_list_is_an_overview_and_a_name_has_the_details(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_gives_overview_and_details_by_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(home, monkeypatch, 80, "list").splitlines()
     assert len(lines) < 1.2 * len({*registry.names("suite"), *registry.names("engine")})
     suite = printed(home, monkeypatch, None, "list", "records")
@@ -262,14 +260,14 @@ TABLES: dict[str, Callable[[Console], None]] = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_has_at_any_width_what_it_has_in_a_pipe(name: str) -> None:
+def test_table_is_complete_at_any_width(name: str) -> None:
     piped = in_width(TABLES[name], PIPE_WIDTH)
     for width in WIDTHS:
         assert not missing(piped, in_width(TABLES[name], width)), width
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_line_of_a_table_is_wider_than_the_terminal(width: int) -> None:
+def test_table_lines_fit_the_terminal_width(width: int) -> None:
     draw = random.Random(width)
     texts = ["few-trials", "ops", "1,234", "a longer remark", "µs – ≥", "数据", "x" * 50, ""]
     for _ in range(60):

@@ -177,7 +177,7 @@ def same(native: Any, *slice: Any) -> Seen:
 @pytest.mark.claim("The native loop and the Python loop give the same results")
 @settings(deadline=None)
 @given(callables, arguments, deadlines)
-def test_the_closed_loops_do_the_same(native: Any, calls: Any, arguments: Any, deadline: int | None) -> None:
+def test_native_and_python_closed_loops_agree(native: Any, calls: Any, arguments: Any, deadline: int | None) -> None:
     seen = same(native, calls, arguments, deadline, None)
     in_time = deadline is not None and deadline > 0
     assert len(seen.answers) == (len(arguments) if in_time else min(len(arguments), 1))
@@ -186,9 +186,7 @@ def test_the_closed_loops_do_the_same(native: Any, calls: Any, arguments: Any, d
 @pytest.mark.claim("The native loop and the Python loop give the same results")
 @settings(deadline=None)
 @given(callables, st.lists(st.tuples(st.sampled_from(ARGUMENTS), moments), max_size=8), deadlines)
-def test_the_open_loops_do_the_same_and_none_before_it_is_due(
-    native: Any, calls: Any, asked: Any, deadline: int | None
-) -> None:
+def test_native_and_python_open_loops_agree(native: Any, calls: Any, asked: Any, deadline: int | None) -> None:
     due = [moment for _, moment in asked]
     seen = same(native, calls, [argument for argument, _ in asked], deadline, due)
     assert all(start >= moment for start, moment in zip(seen.starts, due, strict=False))
@@ -197,13 +195,15 @@ def test_the_open_loops_do_the_same_and_none_before_it_is_due(
 
 @settings(deadline=None)
 @given(with_fatal, arguments, st.booleans())
-def test_the_loops_let_the_same_through(native: Any, calls: Any, arguments: Any, open: bool) -> None:
+def test_native_and_python_loops_propagate_same_exceptions(
+    native: Any, calls: Any, arguments: Any, open: bool
+) -> None:
     same(native, calls, arguments, 3_000 * SECOND, [0] * len(arguments) if open else None)
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(-1_000_000, 300_000), max_size=40))
-def test_moments_of_any_order_are_kept(native: Any, due: list[int]) -> None:
+def test_unordered_due_times_are_respected(native: Any, due: list[int]) -> None:
     seen = same(native, [str], range(len(due)), 3_000 * SECOND, due)
     assert len(seen.starts) == len(due)
     assert all(start >= moment for start, moment in zip(seen.starts, due, strict=True))
@@ -211,9 +211,7 @@ def test_moments_of_any_order_are_kept(native: Any, due: list[int]) -> None:
 
 @settings(deadline=None)
 @given(st.sampled_from(["python", "native"]), moments.filter(lambda moment: moment < SECOND), st.booleans())
-def test_no_operation_of_a_closed_loop_begins_before_its_start(
-    native: Any, loop: str, after_ns: int, past: bool
-) -> None:
+def test_closed_loop_begins_no_operation_before_its_start(native: Any, loop: str, after_ns: int, past: bool) -> None:
     which: Any = native if loop == "native" else python
     start = which.now() + after_ns
     _, stamps = which.closed((str, repr), (1, 2, 3), start - 1 if past else MOST, print, start)
@@ -224,7 +222,7 @@ def test_no_operation_of_a_closed_loop_begins_before_its_start(
 
 @pytest.mark.parametrize("loop", [python, "native"])
 @pytest.mark.parametrize("due", [None, [0, 0]])
-def test_an_error_in_telling_of_a_failure_propagates(native: Any, loop: Any, due: Any) -> None:
+def test_error_in_failure_callback_propagates(native: Any, loop: Any, due: Any) -> None:
     class Untellable(Exception):
         pass
 
@@ -239,7 +237,7 @@ def test_an_error_in_telling_of_a_failure_propagates(native: Any, loop: Any, due
             loop.paced((len,), (1, 2), np.array(due), MOST, failed)
 
 
-def test_the_native_loop_takes_moments_however_they_lie_in_memory(native: Any) -> None:
+def test_native_loop_accepts_strided_read_only_due_times(native: Any) -> None:
     due = np.array([[0, MOST], [0, MOST], [1, MOST]], dtype=np.int64)[:, 0]
     assert not due.flags.contiguous
     due.flags.writeable = False
@@ -247,7 +245,7 @@ def test_the_native_loop_takes_moments_however_they_lie_in_memory(native: Any) -
 
 
 @pytest.mark.parametrize("due", [np.array([0.0]), np.array([0], dtype=np.int32), [0]], ids=["float", "int32", "list"])
-def test_the_native_loop_refuses_moments_of_another_type(native: Any, due: Any) -> None:
+def test_native_loop_refuses_due_times_of_other_types(native: Any, due: Any) -> None:
     with pytest.raises((TypeError, BufferError)):
         native.paced((str,), (1,), due, MOST, raising)
 
@@ -272,20 +270,20 @@ def by_numpy(values: Sequence[int] | np.ndarray[Any, Any]) -> list[int]:
     return np.bincount(dyno.contracts.histogram._buckets(cut), minlength=len(Recorder().counts)).tolist()
 
 
-def test_the_recorder_is_the_native_one(native: Any) -> None:
+def test_recorder_uses_the_native_functions(native: Any) -> None:
     assert dyno.contracts.histogram._record is native.record
     assert dyno.contracts.histogram._restore is native.restore
 
 
 @pytest.mark.claim("The native loop and the Python loop give the same results")
 @given(values)
-def test_the_native_recorder_counts_as_the_one_in_numpy(native: Any, values: list[int]) -> None:
+def test_native_and_numpy_recorder_counts_agree(native: Any, values: list[int]) -> None:
     counts = Recorder().counts
     native.record(counts, np.array(values, dtype=np.int64), MAGNITUDE, HIGHEST)
     assert counts.tolist() == by_numpy(values)
 
 
-def test_the_native_recorder_counts_as_the_one_in_numpy_at_every_edge_and_adds_up(native: Any) -> None:
+def test_native_and_numpy_recorder_counts_agree_at_edges(native: Any) -> None:
     counts = Recorder().counts
     # EDGES are where buckets get wider. `inner` is where every sub-bucket of some buckets begins.
     inner = np.array([(2_048 + step) << shift for shift in (0, 1, 7, 20) for step in range(2_048)])
@@ -321,11 +319,11 @@ def restored(restore: Any, histograms: list[bytes]) -> tuple[int, int, bytes] | 
 # Each histogram ends with a counter: the library ignores a few zeros that go beyond the end.
 @given(st.lists(numbers.map(lambda of: bytes(40) + b"".join(map(encoded, [*of, 0]))), max_size=3))
 @example([bytes(40) + encoded((1 << 62) - 767) + encoded((1 << 62) - 256)])
-def test_histograms_are_restored_natively_as_by_the_library(native: Any, histograms: list[bytes]) -> None:
+def test_native_restoration_of_histograms_matches_the_library(native: Any, histograms: list[bytes]) -> None:
     assert restored(native.restore, histograms) == restored(dyno.contracts.histogram.restored, histograms)
 
 
-def test_histograms_that_end_within_a_number_or_do_not_fit_are_not_restored(native: Any) -> None:
+def test_malformed_histogram_is_refused_without_partial_counts(native: Any) -> None:
     counts = Recorder().counts
     whole, many = bytes(40) + b"".join(map(encoded, [-5, 7, 300, -2, 1])), encoded((1 << 62) - 1)
     assert native.restore(counts, [whole, b"", whole], 40) == (5, 10)
@@ -337,7 +335,7 @@ def test_histograms_that_end_within_a_number_or_do_not_fit_are_not_restored(nati
         assert not counts.any(), "what was added is taken back"
 
 
-def test_the_native_recorder_refuses_counters_that_are_too_few_or_of_another_kind(native: Any) -> None:
+def test_native_recorder_refuses_unsuitable_counters(native: Any) -> None:
     one = np.array([HIGHEST])
     with pytest.raises(ValueError, match="do not reach"):
         native.record(np.zeros(5, dtype=np.int64), one, MAGNITUDE, HIGHEST)
@@ -397,7 +395,7 @@ both_deadlines = pytest.mark.parametrize("cut", [False, True], ids=["in time", "
 
 @both_ways
 @both_deadlines
-def test_references_to_what_was_passed_and_answered_are_given_back(native: Any, open: bool, cut: bool) -> None:
+def test_native_loop_releases_references_after_a_slice(native: Any, open: bool, cut: bool) -> None:
     things = [Thing() for _ in range(50)]
     calls = (Answering(), lambda argument: argument, Answering(Error), partial(getattr, Thing()), str)
     before = counts(things), counts(calls)
@@ -414,7 +412,7 @@ def test_references_to_what_was_passed_and_answered_are_given_back(native: Any, 
 
 @both_ways
 @pytest.mark.parametrize("where", ["operation", "failed"])
-def test_references_are_given_back_where_an_exception_ends_it(native: Any, open: bool, where: str) -> None:
+def test_native_loop_releases_references_after_an_exception(native: Any, open: bool, where: str) -> None:
     things = [Thing() for _ in range(20)]
     fatal = Answering(Fatal if where == "operation" else Error)
     calls = (Answering(), Answering(), fatal)
@@ -439,7 +437,7 @@ def moments_of(stamps: Any) -> tuple[bytes, bytes]:
     return bytes(starts), bytes(ends)
 
 
-def test_stamps_that_live_at_the_same_time_are_kept_apart(native: Any) -> None:
+def test_stamps_of_different_slices_stay_separate(native: Any) -> None:
     def slice(operations: int) -> Any:
         return native.closed((str,), tuple(range(operations)), MOST, raising)[1]
 
@@ -511,7 +509,7 @@ def test_the_native_clock_never_runs_backwards(native: Any) -> None:
 
 
 @pytest.mark.claim("The clock of the native loop agrees with the kernel's, and never runs backwards")
-def test_the_native_clock_never_runs_backwards_from_thread_to_thread(native: Any) -> None:
+def test_native_clock_never_runs_backwards_across_threads(native: Any) -> None:
     lock, readings = threading.Lock(), list[int]()
     begin = threading.Barrier(4)
 
@@ -537,7 +535,7 @@ ADDING = range(10_000)
 
 
 @both_ways
-def test_other_threads_have_their_turn(native: Any, open: bool) -> None:
+def test_native_loop_lets_other_threads_run(native: Any, open: bool) -> None:
     ticks, over = [0], threading.Event()
 
     def tick() -> None:
@@ -557,7 +555,7 @@ def test_other_threads_have_their_turn(native: Any, open: bool) -> None:
     assert answers[0] < answers[-2], "the other thread stood still"
 
 
-def test_other_threads_have_their_turn_while_it_waits(native: Any) -> None:
+def test_native_loop_lets_other_threads_run_while_waiting(native: Any) -> None:
     ticks, over = [0], threading.Event()
 
     def tick() -> None:
@@ -631,7 +629,7 @@ assert before <= starts[0] and ends[-1] <= after and before <= native.now() <= t
 
 @pytest.mark.claim("If the cycle counter is not trusted, the kernel's clock is used")
 @pytest.mark.usefixtures("processes")
-def test_where_the_counter_is_not_trusted_the_kernels_clock_stamps(native: Any) -> None:
+def test_kernel_clock_is_used_without_trusted_counter(native: Any) -> None:
     """The test requests the kernel's clock, since a machine uses one of the two. Readings equal the kernel's to the
     ns."""
     environment = {**os.environ, "DYNO_CLOCK": "monotonic"}
@@ -639,7 +637,7 @@ def test_where_the_counter_is_not_trusted_the_kernels_clock_stamps(native: Any) 
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_native_loop_is_chosen_where_it_was_built(native: Any) -> None:
+def test_auto_picks_native_loop_when_built(native: Any) -> None:
     assert [pick(name).NAME for name in ("auto", "native", "python")] == ["native", "native", "python"]
 
 
@@ -668,7 +666,7 @@ print(tally.operations, tally.checked, tally.latency.counts.sum())
 
 @pytest.mark.claim("Without the native loop, the Python loop measures")
 @pytest.mark.usefixtures("processes")
-def test_without_it_the_loop_in_python_measures_and_asking_for_it_tells_the_remedy() -> None:
+def test_python_loop_measures_without_native_module() -> None:
     ended = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=LONG)
     assert ended.stdout.splitlines() == [
         "loop native is not built here; install a Rust toolchain (cargo) and install Dyno again",

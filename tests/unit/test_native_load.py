@@ -137,7 +137,7 @@ class Suite:
         return measure(lambda n: iter(()), Pace(**pace), lambda: None, scheduler=scheduler, make=make)
 
 
-def test_every_operation_of_every_client_is_done_timed_and_checked():
+def test_all_client_operations_are_timed_and_checked():
     with servers(double) as sockets:
         tally = Suite(sockets).measure()
     assert tally.operations == tally.checked == CLIENTS * 150 and tally.items == 2 * tally.operations
@@ -146,7 +146,7 @@ def test_every_operation_of_every_client_is_done_timed_and_checked():
     assert 0 < tally.busy_ns <= tally.elapsed_ns
 
 
-def test_connection_without_an_answer_is_a_late_client():
+def test_unanswered_connection_is_described_as_late_client():
     states = ClientStates(CLIENTS)
     seen = list[str | None]()
 
@@ -162,14 +162,14 @@ def test_connection_without_an_answer_is_a_late_client():
     assert re.fullmatch(r"client 2 waited \d+\.\d s for an answer", seen[-1] or "")
 
 
-def test_a_duration_repeats_rounds_and_a_warm_up_is_not_counted():
+def test_duration_repeats_rounds_and_excludes_warm_up():
     with servers(double) as sockets:
         tally = Suite(sockets).measure(duration_ns=SECOND // 5, warmup_ns=SECOND // 20)
     assert tally.ended_by == "duration" and tally.operations > 0 and tally.elapsed_ns >= SECOND // 5
     assert tally.checked >= tally.operations
 
 
-def test_one_wrong_answer_voids_the_phase():
+def test_single_wrong_answer_voids_the_phase():
     with servers(lambda number: double(number + (number == 2101))) as sockets:
         assert "2101 became 4204" in Suite(sockets).measure().void
 
@@ -196,7 +196,7 @@ def value(number: int, at: int) -> bytes:
 
 @pytest.mark.parametrize("flipped", [None, 0, 57_123, 99_999])
 @pytest.mark.parametrize("protocol", RESPONSES)
-def test_one_wrong_byte_in_100000_responses_voids_the_phase(protocol: str, flipped: int | None) -> None:
+def test_phase_is_void_exactly_when_response_bit_flips(protocol: str, flipped: int | None) -> None:
     """The peer is scripted. It flips one bit in the value of one response."""
     from dyno.measure.native_load import NativeClients
 
@@ -274,7 +274,7 @@ def test_process_out_of_time_runs_no_more_batches():
 @pytest.mark.usefixtures("processes")
 @pytest.mark.claim("A closed loop of N clients keeps N operations under way")
 @pytest.mark.parametrize("stalls", [0.0, 0.01], ids=["exponential", "stalls"])
-def test_clients_of_a_slow_server_are_always_at_work(stalls: float) -> None:
+def test_closed_loop_clients_of_slow_server_stay_busy(stalls: float) -> None:
     """By Little's law, throughput times mean latency is the number of clients. The first batch ends before its
     operations' latencies are known."""
     draws = random.Random(1)
@@ -291,7 +291,7 @@ def test_clients_of_a_slow_server_are_always_at_work(stalls: float) -> None:
     assert latencies_ns / tally.elapsed_ns >= 0.97 * CLIENTS
 
 
-def test_a_lost_server_is_an_error():
+def test_lost_server_raises_connection_error():
     def stop() -> None:
         # The first loss ends the test, which closes the others.
         with suppress(OSError):
@@ -329,6 +329,6 @@ def test_operations_that_native_load_cannot_run_are_refused():
     assert not exchange.active
 
 
-def test_rows_are_a_cursor():
+def test_rows_behave_like_a_database_cursor():
     assert (Rows(3).rowcount, Rows(3).fetchone(), Rows(3).fetchall()) == (3, None, [])
     assert (Rows([(1,), (2,)]).rowcount, Rows([(1,), (2,)]).fetchone()) == (2, (1,))

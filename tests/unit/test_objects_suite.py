@@ -139,7 +139,7 @@ def test_a_phase_ends_after_its_transactions(workload: ObjectsWorkload) -> None:
     ],
     ids=["missing", "reversed", "surplus", "longer", "tuple", "none"],
 )
-def test_a_wrong_answer_of_a_storage_is_found(name: str, spoil: Any, workload: ObjectsWorkload) -> None:
+def test_wrong_storage_answer_is_detected(name: str, spoil: Any, workload: ObjectsWorkload) -> None:
     workload.prepare(PHASES[name])
     with workload.connect() as port:
         (work,) = slices(workload, PHASES[name], port)
@@ -149,7 +149,7 @@ def test_a_wrong_answer_of_a_storage_is_found(name: str, spoil: Any, workload: O
             work.check([*answers[:-1], spoil(answers[-1])])
 
 
-def test_the_answer_after_a_failed_update_is_not_checked(workload: ObjectsWorkload) -> None:
+def test_answer_after_failed_update_is_not_checked(workload: ObjectsWorkload) -> None:
     workload.prepare(PHASES["update"])
     with workload.connect() as port:
         (work,) = slices(workload, PHASES["update"], port)
@@ -161,7 +161,7 @@ def test_the_answer_after_a_failed_update_is_not_checked(workload: ObjectsWorklo
 
 
 @pytest.mark.parametrize("name", ["write", "add", "update", "conflicts", "pack"])
-def test_lost_or_changed_objects_are_found_afterwards(name: str, workload: ObjectsWorkload) -> None:
+def test_lost_or_changed_objects_fail_verification(name: str, workload: ObjectsWorkload) -> None:
     done(workload, name)
     assert workload.verify(PHASES[name]) > 0
     with workload.connect() as port:
@@ -177,7 +177,7 @@ def test_lost_or_changed_objects_are_found_afterwards(name: str, workload: Objec
         workload.verify(PHASES[name])
 
 
-def test_a_surplus_container_is_found(workload: ObjectsWorkload) -> None:
+def test_surplus_container_fails_verification(workload: ObjectsWorkload) -> None:
     done(workload, "write")
     with workload.connect() as port:
         port.write(Task(client_branch(0, "write"), 99, [b"surplus"] * 7))
@@ -185,7 +185,7 @@ def test_a_surplus_container_is_found(workload: ObjectsWorkload) -> None:
         workload.verify(PHASES["write"])
 
 
-def test_an_object_stored_at_two_positions_is_found(workload: ObjectsWorkload) -> None:
+def test_object_at_two_positions_fails_verification(workload: ObjectsWorkload) -> None:
     done(workload, "write")
     branch = client_branch(0, "write")
     with workload.connect() as port, port.writing() as root:
@@ -209,7 +209,7 @@ def dead() -> int:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_check_in_a_child_process_returns_its_result_or_raises() -> None:
+def test_child_process_check_returns_result_or_raises_wrong() -> None:
     assert in_child_process(lambda: 7) == 7
     for look, said in ((wrong, "it is not there"), (broken, "OSError: no such file"), (dead, "died")):
         with pytest.raises(Wrong, match=said):

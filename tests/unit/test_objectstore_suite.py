@@ -101,7 +101,7 @@ def test_a_failed_request_is_not_a_stale_answer() -> None:
     assert seen(Store(lambda at, ask: missing if at == 4 else None)) is missing
 
 
-def test_filling_retries_throttled_requests_and_raises_for_failed_ones() -> None:
+def test_fill_retries_throttled_and_raises_on_failed_requests() -> None:
     asks = [StoreRequest("put", f"a/{at}", b"x") for at in range(7)]
     store = Store(lambda at, ask: Throttled("HTTP 503 SlowDown") if at in (2, 3) else None)
     assert {ask.key for ask, _ in run_all(store, 3, asks)} == {ask.key for ask in asks}
@@ -121,7 +121,7 @@ def test_bodies_differ_and_ranges_have_the_right_digests() -> None:
         assert bodies.right(1, size // 3, size // 2) == DIGEST(found[1][size // 3 : size // 2]).digest()
 
 
-def test_names_are_spread_over_prefixes_and_listed_in_order() -> None:
+def test_names_spread_over_prefixes_and_list_in_order() -> None:
     names = Names(10, 3)
     assert Counter(name.rpartition("/")[0] for name in names.every) == {
         "objects/0000": 4,

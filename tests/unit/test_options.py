@@ -24,7 +24,7 @@ IN_CELLS = {"engines", "params", "preset", "tier", "clients", "rate", "phases", 
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_an_option_is_a_flag_a_plan_key_and_a_keyword(option: Option) -> None:
+def test_option_is_flag_plan_key_and_keyword(option: Option) -> None:
     (flag,) = (each for each in command.params if each.name == option.name)
     assert isinstance(flag, click.Option) and option.flag in flag.opts and flag.help == option.help
     assert bool(flag.secondary_opts) == (option.kind is SWITCH)
@@ -34,7 +34,7 @@ def test_an_option_is_a_flag_a_plan_key_and_a_keyword(option: Option) -> None:
     assert option.help and option.docs
 
 
-def test_an_option_that_is_not_in_the_cells_is_in_the_plan() -> None:
+def test_plan_has_every_option_not_in_cells() -> None:
     assert {option.name for option in OPTIONS} - IN_CELLS == {each.name for each in fields(PlanOptions)} - {"least"}
 
 
@@ -55,9 +55,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_flag_and_a_plan_key_make_the_same_request(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flag_and_plan_key_make_same_request(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words, toml, value = WRITTEN[name]
     # The names of files in a plan file are relative to its directory.
     monkeypatch.chdir(tmp_path)
@@ -79,7 +77,7 @@ def test_a_single_value_may_stand_for_a_list() -> None:
 
 
 @pytest.mark.parametrize("option", [each for each in OPTIONS if each.least is not None], ids=lambda each: each.name)
-def test_values_are_held_to_the_range_of_the_option(option: Option) -> None:
+def test_option_value_outside_range_is_refused(option: Option) -> None:
     assert option.least is not None
     option.check(option.least)
     for value in (option.least - 1, float("inf"), float("nan"), option.most + MOST_SECONDS):
@@ -87,7 +85,7 @@ def test_values_are_held_to_the_range_of_the_option(option: Option) -> None:
             option.check(value)
 
 
-def test_the_header_has_what_was_requested(tmp_path: Path) -> None:
+def test_run_file_header_has_requested_options(tmp_path: Path) -> None:
     run_plan = plan.make(
         RunRequest("records", "memory", samples=3, seed=7, duration=2.5, memory=1 << 30, retries=0, loop="python")
     )

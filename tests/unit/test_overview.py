@@ -51,7 +51,7 @@ def three(**given: tuple[float, float]) -> Run:
     )
 
 
-def test_the_best_places_stand_first_and_the_fastest_of_each_phase_is_marked() -> None:
+def test_rows_sort_by_rank_with_phase_winners_marked() -> None:
     run = three(sqlite=(1, 1), lmdb=(3, 2), leveldb=(2, 4))
     found = lines(run, *ENGINES)
     assert sorted(line[0] for line in found[:2]) == ["leveldb", "lmdb"] and found[2][0] == "sqlite"
@@ -74,12 +74,12 @@ def test_the_best_places_stand_first_and_the_fastest_of_each_phase_is_marked() -
         ),
     ],
 )
-def test_a_tier_is_told_in_plain_words_where_it_is_met(tier: Tier, text: str) -> None:
+def test_tier_heading_explains_crash_safety(tier: Tier, text: str) -> None:
     run = of_rates((a_cell("lmdb", tier), {"fill": rates(1)}), phases=("fill",))
     assert any(line.startswith(text) for line in printed(run))
 
 
-def test_what_sure_means_is_said_once_where_it_is_said() -> None:
+def test_confidence_is_explained_once_if_engines_are_compared() -> None:
     apart = of_rates(*((a_cell(n), {"fill": rates(v)}) for n, v in (("lmdb", 2), ("sqlite", 1))), phases=("fill",))
     found = printed(apart, alone=False)
     assert sum(line.startswith("  99 % sure: of 100 such intervals") for line in found) == 1
@@ -88,7 +88,7 @@ def test_what_sure_means_is_said_once_where_it_is_said() -> None:
     assert not any("99 %" in line for line in printed(alone, alone=False))
 
 
-def test_settings_in_which_rows_of_an_engine_differ_are_told_as_they_took_effect() -> None:
+def test_differing_settings_of_engine_rows_show_effective_values() -> None:
     """Effective settings are shown because few readers know the defaults of a row without options."""
     cells = [Cell("records", "sqlite", options, Tier.PROCESS, {}) for options in ({}, {"set": "synchronous=normal"})]
     run = of_rates(*((cell, {"fill": rates(1)}) for cell in (*cells, a_cell("lmdb"))), phases=("fill",))
@@ -102,7 +102,7 @@ def test_settings_in_which_rows_of_an_engine_differ_are_told_as_they_took_effect
     ]
 
 
-def test_setting_of_one_row_is_not_unknown_with_others() -> None:
+def test_setting_absent_from_a_row_is_not_unknown() -> None:
     cells = [Cell("objects", "relstorage", {"db": db}, Tier.PROCESS, {}) for db in ("sqlite", "postgresql")]
     run = of_rates(*((cell, {"fill": rates(1)}) for cell in cells), phases=("fill",))
     effective = [{"synchronous": "full", "cache_mib": None}, {"cache_mib": 16}]
@@ -112,19 +112,19 @@ def test_setting_of_one_row_is_not_unknown_with_others() -> None:
     assert lines[1].endswith("is not known with relstorage:db=sqlite and 16 with relstorage:db=postgresql")
 
 
-def test_one_that_is_not_shown_to_be_slower_is_marked_too() -> None:
+def test_tied_engines_are_both_marked_fastest() -> None:
     given = {"lmdb": (1.0, 1.02, 0.98, 1.0, 1.01), "sqlite": (0.99, 1.0, 1.0, 1.01, 0.98)}
     run = of_rates(*((a_cell(name), {"fill": rates(1, noise)}) for name, noise in given.items()), phases=("fill",))
     assert [line[1].endswith("*") for line in lines(run, *ENGINES)] == [True, True]
 
 
-def test_nobody_leads_where_there_are_too_few_blocks_to_tell() -> None:
+def test_too_few_blocks_mark_no_leader() -> None:
     short = tuple((a_cell(name), {"fill": rates(value)[:2]}) for name, value in (("lmdb", 9), ("sqlite", 1)))
     run = of_rates(*short, phases=("fill",))
     assert not any("*" in line for line in printed(run))
 
 
-def test_one_that_is_alone_leads_nobody() -> None:
+def test_single_engine_is_not_marked_as_leader() -> None:
     assert not any("*" in line for line in printed(three(lmdb=(1, 1))))
 
 
@@ -134,14 +134,14 @@ def timed(run: Run) -> Run:
     return changed(run, lambda name, sample: replace(sample, histogram=histogram))
 
 
-def test_the_p99_of_a_closed_loop_follows_its_figure() -> None:
+def test_closed_loop_p99_columns_follow_throughput_columns() -> None:
     run = timed(three(sqlite=(1, 1), lmdb=(3, 2)))
     heads = next(line for line in printed(run) if "fill" in line)
     assert re.split("  +", heads) == ["engine", "fill", "read", "fill p99", "read p99"]
     assert all(line[-4:] == ["7.00", "µs", "7.00", "µs"] for line in lines(run, *ENGINES))
 
 
-def test_few_operations_put_no_figure_in_doubt() -> None:
+def test_few_operations_raise_no_doubt_in_overview() -> None:
     few = Recorder()
     few.add_many(1_000, 20)
     run = three(sqlite=(1, 1), lmdb=(3, 2))
@@ -159,7 +159,7 @@ def test_tiers_have_tables_of_their_own() -> None:
     assert [head.partition(",")[0] for head in heads] == ["tier power", "tier process"]
 
 
-def test_parameters_that_differ_stand_beside_the_engine() -> None:
+def test_differing_parameters_follow_the_engine_name() -> None:
     run = of_rates(
         *((a_cell("lmdb", txn=txn), {"fill": rates(txn)}) for txn in (1, 10)),
         phases=("fill",),
@@ -167,7 +167,7 @@ def test_parameters_that_differ_stand_beside_the_engine() -> None:
     assert [line[:2] for line in lines(run, "lmdb")] == [["lmdb", "txn=1"], ["lmdb", "txn=10"]]
 
 
-def test_a_table_that_is_too_wide_goes_on_below_with_the_names_again() -> None:
+def test_wide_table_wraps_and_repeats_engine_names() -> None:
     phases = [f"phase-{number}" for number in range(12)]
     run = of_rates(*((a_cell(name), dict.fromkeys(phases, rates(2))) for name in ("lmdb", "sqlite")), phases=phases)
     shown = printed(run, 60)
@@ -177,7 +177,7 @@ def test_a_table_that_is_too_wide_goes_on_below_with_the_names_again() -> None:
     assert len(cells) == len(phases)
 
 
-def test_a_phase_is_called_by_its_alias_and_told_by_its_name() -> None:
+def test_phase_alias_is_shown_and_mapped_to_name() -> None:
     run = three(lmdb=(1, 1), sqlite=(2, 2))
     run = replace(run, header={**run.header, "phases": [{"name": "read", "alias": "get"}, {"name": "fill"}]})
     shown = printed(run)
@@ -188,7 +188,7 @@ def test_a_phase_is_called_by_its_alias_and_told_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_intervals_and_doubts_are_for_who_wants_all(whole: bool) -> None:
+def test_intervals_appear_only_with_flag_all(whole: bool) -> None:
     shown = printed(three(lmdb=(1, 1), sqlite=(2, 2)), 200, whole, alone=False)
     assert any("[95 %]" in line for line in shown) is whole
     assert any(" --all" in line for line in shown) is not whole
@@ -196,7 +196,7 @@ def test_intervals_and_doubts_are_for_who_wants_all(whole: bool) -> None:
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("flags", [(), ("--all",)])
-def test_a_table_of_which_nothing_was_measured_is_one_line(flags: tuple[str, ...], tmp_path: Path) -> None:
+def test_unmeasured_table_is_one_line(flags: tuple[str, ...], tmp_path: Path) -> None:
     whole = (TESTS / "data" / "run-schema-2.json").read_bytes().splitlines(keepends=True)
     (tmp_path / "r.json").write_bytes(whole[0])
     ended = Shell(tmp_path, tmp_path / "work").dyno("show", "r.json", *flags)

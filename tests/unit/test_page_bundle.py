@@ -29,7 +29,7 @@ def charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "dyno" / "charts"
 
 
-def test_it_is_put_together_once_for_each_version(charts: Path) -> None:
+def test_bundle_is_built_once_per_library_version(charts: Path) -> None:
     one, other = Bundler(), Bundler("other()")
     made = script(one)
     assert one.text in made
@@ -42,7 +42,7 @@ def test_it_is_put_together_once_for_each_version(charts: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [lambda kept: kept[:-1], lambda kept: kept + b"x", lambda kept: b"", lambda _: b"\xff"]
 )
-def test_one_that_is_not_what_was_kept_is_put_together_again(charts: Path, damage: object) -> None:
+def test_damaged_cached_bundle_is_rebuilt(charts: Path, damage: object) -> None:
     assert callable(damage)
     bundler = Bundler()
     made = script(bundler)
@@ -53,7 +53,7 @@ def test_one_that_is_not_what_was_kept_is_put_together_again(charts: Path, damag
     assert file.read_bytes() == kept
 
 
-def test_where_nothing_can_be_kept_it_is_put_together_each_time(charts: Path) -> None:
+def test_bundle_is_built_each_time_without_writable_cache(charts: Path) -> None:
     bundler = Bundler()
     charts.parent.parent.mkdir(exist_ok=True)
     charts.parent.write_text("no directory")

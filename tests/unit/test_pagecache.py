@@ -62,7 +62,7 @@ def percent(*files: Path) -> float:
 
 
 @pytest.mark.claim("Residency is that of the data; unknown is not cold")
-def test_an_evicted_file_is_gone_and_a_read_one_is_back(file: Path) -> None:
+def test_residency_drops_on_eviction_and_returns_on_read(file: Path) -> None:
     assert evict([file], drop=NO_DROP) == "files"
     assert percent(file) <= 1
     file.read_bytes()
@@ -81,7 +81,7 @@ def test_unwritten_data_is_flushed_and_then_evicted(file: Path, monkeypatch: pyt
     assert percent(file) <= 1
 
 
-def test_a_flush_that_fails_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_error_is_raised(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(fd: int) -> None:
         raise OSError(5, "Input/output error")
 
@@ -90,7 +90,7 @@ def test_a_flush_that_fails_is_told(file: Path, monkeypatch: pytest.MonkeyPatch)
         evict([file], drop=NO_DROP)
 
 
-def test_a_file_system_that_can_not_flush_is_no_failure(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_fsync_is_ignored(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsync = os.fsync
 
     def fail(fd: int) -> None:
@@ -102,12 +102,12 @@ def test_a_file_system_that_can_not_flush_is_no_failure(file: Path, monkeypatch:
     assert percent(file) <= 1
 
 
-def test_looking_brings_nothing_in(file: Path) -> None:
+def test_residency_check_loads_no_pages(file: Path) -> None:
     evict([file], drop=NO_DROP)
     assert residency([file]) == residency([file]) == Residency(SIZE, 0)
 
 
-def test_what_a_process_has_mapped_stays_and_the_proof_fails(file: Path) -> None:
+def test_mapped_pages_stay_resident_until_unmapped(file: Path) -> None:
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapping:
         sum(mapping[:: mmap.PAGESIZE])
         evict([file], drop=NO_DROP)
@@ -116,7 +116,7 @@ def test_what_a_process_has_mapped_stays_and_the_proof_fails(file: Path) -> None
     assert percent(file) <= 1
 
 
-def test_residency_of_a_part_of_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_residency_counts_only_the_requested_range(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The file has several pieces, of which the last is shorter.
     monkeypatch.setattr(pagecache, "_PIECE_BYTES", 3 << 20)
     evict([file], drop=NO_DROP)
@@ -135,7 +135,7 @@ def test_residency_of_a_part_of_a_file(file: Path, monkeypatch: pytest.MonkeyPat
         assert resident == {"all": SIZE // 2, "first half": SIZE // 2, "second half": 0, "middle": SIZE // 4}
 
 
-def test_a_file_of_others_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_residency_of_unwritable_foreign_file_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For such a file, mincore would report all pages as resident."""
     evict([file], drop=NO_DROP)
     monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
@@ -146,7 +146,7 @@ def test_a_file_of_others_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.claim("Residency is that of the data; unknown is not cold")
-def test_one_unknown_file_makes_all_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_makes_total_residency_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = file.with_name("other")
     other.write_bytes(b"x" * SIZE)
     really = os.open
@@ -162,7 +162,7 @@ def test_one_unknown_file_makes_all_unknown(file: Path, monkeypatch: pytest.Monk
     assert residency([other, file]) == residency([file, other]) == Residency(2 * SIZE, None)
 
 
-def test_in_memory_nothing_is_evicted_and_residency_says_so() -> None:
+def test_tmpfs_file_stays_resident_after_eviction() -> None:
     shm = Path("/dev/shm")
     if not os.access(shm, os.W_OK) or filesystem(shm)["type"] != "tmpfs":
         pytest.skip("no tmpfs at /dev/shm")
@@ -174,7 +174,7 @@ def test_in_memory_nothing_is_evicted_and_residency_says_so() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_on_an_overlay_cold_is_not_told_too_early(disk: Path) -> None:
+def test_overlay_file_is_resident_until_evicted(disk: Path) -> None:
     """cachestat reports no page of files on an overlay, such as a container's."""
     unshare = shutil.which("unshare")
     if unshare is None or os.geteuid() != 0:
@@ -191,7 +191,7 @@ def test_on_an_overlay_cold_is_not_told_too_early(disk: Path) -> None:
 
 
 @pytest.mark.claim("Residency is that of the data; unknown is not cold")
-def test_holes_do_not_make_a_file_look_cold(disk: Path) -> None:
+def test_sparse_file_residency_ignores_holes(disk: Path) -> None:
     sparse = disk / "sparse"
     data = os.urandom(1 << 20)
     with sparse.open("wb") as opened:
@@ -206,7 +206,7 @@ def test_holes_do_not_make_a_file_look_cold(disk: Path) -> None:
     assert residency([sparse]) == Residency(len(data), 0)
 
 
-def test_a_file_of_nothing_but_hole_has_no_percent(disk: Path) -> None:
+def test_all_hole_file_has_no_residency_percent(disk: Path) -> None:
     hole = disk / "hole"
     with hole.open("wb") as opened:
         opened.truncate(1 << 30)
@@ -216,13 +216,13 @@ def test_a_file_of_nothing_but_hole_has_no_percent(disk: Path) -> None:
     assert residency([hole]).percent is None
 
 
-def test_sizes_are_in_whole_pages(disk: Path) -> None:
+def test_residency_sizes_are_in_whole_pages(disk: Path) -> None:
     odd = disk / "odd"
     odd.write_bytes(b"x" * (2 * mmap.PAGESIZE + 1))
     assert residency([odd]) == Residency(3 * mmap.PAGESIZE, 3 * mmap.PAGESIZE)
 
 
-def test_what_is_no_file_with_data_counts_nothing(file: Path, disk: Path) -> None:
+def test_paths_without_file_data_count_zero_bytes(file: Path, disk: Path) -> None:
     empty, pipe = disk / "empty", disk / "pipe"
     empty.touch()
     os.mkfifo(pipe)  # Opening the pipe would block.
@@ -235,7 +235,7 @@ def test_what_is_no_file_with_data_counts_nothing(file: Path, disk: Path) -> Non
     assert residency([]) == Residency(0, 0)
 
 
-def test_a_file_counts_once_by_whatever_name(file: Path) -> None:
+def test_file_with_several_names_counts_once(file: Path) -> None:
     link, hard = file.with_name("link"), file.with_name("hard")
     link.symlink_to(file)
     hard.hardlink_to(file)
@@ -251,14 +251,14 @@ def test_no_descriptor_is_left_open(file: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_all_caches_are_dropped_where_that_is_allowed(file: Path) -> None:
+def test_all_caches_are_dropped_if_permitted(file: Path) -> None:
     drop = file.with_name("drop_caches")
     drop.touch()
     assert evict([file], drop=drop) == "files+drop_caches"
     assert drop.read_text().strip() == "3"
 
 
-def test_drop_caches_is_written_after_the_files_are_evicted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drop_caches_is_written_after_file_eviction(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the other order, evicting would bring the file system's structures back into memory."""
     drop, order = file.with_name("drop_caches"), []
     drop.touch()
@@ -269,7 +269,7 @@ def test_drop_caches_is_written_after_the_files_are_evicted(file: Path, monkeypa
     assert order == ["file", "drop"]
 
 
-def test_a_missing_drop_caches_is_not_made(file: Path) -> None:
+def test_missing_drop_caches_is_not_created(file: Path) -> None:
     drop = file.with_name("drop_caches")
     assert evict([file], drop=drop) == "files"
     assert not drop.exists()

@@ -79,7 +79,7 @@ PASSWORDS = st.text(min_size=8, max_size=20).filter(lambda text: len(set(text)) 
 
 @pytest.mark.claim("A secret in an address is in no run file, report or error")
 @given(PASSWORDS)
-def test_a_password_is_masked_as_it_is_written_and_decoded(password: str) -> None:
+def test_password_is_masked_in_encoded_and_decoded_form(password: str) -> None:
     encoded = quote(password, safe="")
     address = f"postgresql://user:{encoded}@host/name?sslpassword={encoded}&sslmode=require"
     assert mask_argument(address) == "postgresql://user:***@host/name?sslpassword=***&sslmode=require"
@@ -87,12 +87,12 @@ def test_a_password_is_masked_as_it_is_written_and_decoded(password: str) -> Non
         assert mask_secrets(f"[{written}]", secrets(address)) == f"[{HIDDEN}]"
 
 
-def test_a_short_secret_is_masked_only_as_a_whole_word() -> None:
+def test_short_secret_is_masked_only_as_whole_word() -> None:
     hidden = secrets("postgresql://postgres:postgres@h/?sslpassword=Tr1cky%2Fw0rd")
     assert mask_secrets("postgresql as postgres, Tr1cky/w0rd", hidden) == "postgresql as ***, ***"
 
 
-def test_addresses_as_encoded_by_a_library_are_masked_too() -> None:
+def test_addresses_are_masked_only_with_known_secrets() -> None:
     hidden = secrets("postgresql://me:p%40w@h")
     assert mask_secrets("can't connect to postgresql://me:p%4", hidden) == "can't connect to postgresql://me:***"
     assert mask_secrets("no secret: postgresql://me:x@h", ()) == "no secret: postgresql://me:x@h"

@@ -19,7 +19,7 @@ SEEDS = st.integers(0, 2**32)
 
 @pytest.mark.claim("A random order of inputs is a bijection, and is random")
 @given(st.integers(1, 3_000), SEEDS)
-def test_every_number_comes_once(n: int, seed: int) -> None:
+def test_permutation_has_every_number_once(n: int, seed: int) -> None:
     assert sorted(Permutation(n, seed)[:].tolist()) == list(range(n))
 
 
@@ -47,7 +47,7 @@ def test_the_order_depends_only_on_the_seed() -> None:
 
 
 @pytest.mark.parametrize("n", [0, -1, 2**62 + 1])
-def test_an_empty_and_a_too_large_range_are_refused(n: int) -> None:
+def test_empty_or_too_large_range_is_refused(n: int) -> None:
     with pytest.raises(ValueError, match=r"1 to 2 \*\* 62"):
         Permutation(n, 1)
 

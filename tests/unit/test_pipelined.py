@@ -59,14 +59,14 @@ def failure(error: Exception) -> Failure:
     "With many operations in flight, there are as many as requested, and each waits for a place or its time"
 )
 @pytest.mark.parametrize("places", [1, 3, 1000])
-def test_as_many_are_under_way_as_there_are_places(places: int) -> None:
+def test_operations_in_flight_are_as_many_as_allowed(places: int) -> None:
     way = Way()
     seen = many(way, places, range(50), None, FAR, never, failure)
     assert way.most == min(places, 50)
     assert seen.answers == list(range(50)) == way.begun
 
 
-def test_each_answer_is_that_of_its_argument_in_whatever_order_they_end() -> None:
+def test_answers_match_arguments_in_any_completion_order() -> None:
     seen = many(Way(), 8, "abcdefghijklmnop", None, FAR, never, failure)
     assert "".join(seen.answers) == "abcdefghijklmnop"
     assert all(start <= end for start, end in zip(*seen.stamps, strict=True))
@@ -75,7 +75,7 @@ def test_each_answer_is_that_of_its_argument_in_whatever_order_they_end() -> Non
 @pytest.mark.claim(
     "With many operations in flight, there are as many as requested, and each waits for a place or its time"
 )
-def test_none_begins_before_it_is_due_nor_after_the_deadline() -> None:
+def test_operations_begin_between_due_time_and_deadline() -> None:
     way, now = Way(), perf_counter_ns()
     due = [now + at * 10**7 for at in range(10)]
     seen = many(way, 4, range(10), due, due[5], never, failure)
@@ -84,20 +84,20 @@ def test_none_begins_before_it_is_due_nor_after_the_deadline() -> None:
 
 
 @pytest.mark.claim("A rate of few operations counts as reached if all that were due were done")
-def test_the_last_that_is_due_by_the_deadline_begins_although_the_loop_wakes_up_after_it() -> None:
+def test_operation_due_at_deadline_begins_despite_late_wakeup() -> None:
     now = perf_counter_ns()
     due = [now + 10**7, now + 2 * 10**7, now + 3 * 10**7]
     assert many(Way(), 3, range(3), due, due[1], never, failure).answers == [0, 1]
 
 
-def test_one_for_which_no_place_was_free_by_the_deadline_does_not_begin() -> None:
+def test_operation_without_free_place_by_deadline_is_skipped() -> None:
     now = perf_counter_ns()
     # The first operation occupies the only place for 0.2 s.
     assert many(Way(stalled={0}), 1, range(2), [now, now + 1], now + 10**8, never, failure).answers == [0]
 
 
 @pytest.mark.parametrize("rate", [20.0, 200.0])
-def test_at_a_low_rate_all_that_are_due_in_the_duration_are_done(rate: float) -> None:
+def test_low_rate_runs_every_operation_due_in_duration(rate: float) -> None:
     way = Way()
     pace = Pace(rate=rate, duration_ns=10**8 + 10**7)
     tally = measure(lambda number: slices(way, [100], places=100), pace, lambda: None)
@@ -106,7 +106,7 @@ def test_at_a_low_rate_all_that_are_due_in_the_duration_are_done(rate: float) ->
 
 
 @pytest.mark.claim("Operations that raise are counted, but not as work")
-def test_times_are_those_of_operations_that_succeeded() -> None:
+def test_latencies_exclude_failed_operations() -> None:
     class Refusing(Way):
         def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
             return [(place, OSError("no") if of % 2 else of) for place, of in super().ended(wait_ns)]
@@ -120,7 +120,7 @@ def test_times_are_those_of_operations_that_succeeded() -> None:
     assert {kind: int(own.counts.sum()) for kind, own in tally.by_kind.items()} == {"even": 4, "odd": 0}
 
 
-def test_what_has_begun_is_waited_for_when_time_or_memory_is_over() -> None:
+def test_stopped_loop_waits_for_operations_in_flight() -> None:
     way = Way()
     seen = many(way, 5, range(100), None, FAR, lambda now: len(way.begun) >= 20, failure)
     assert way.under_way == [] and seen.answers == list(range(len(way.begun)))
@@ -137,7 +137,7 @@ def test_an_operation_that_raised_is_a_failure() -> None:
     assert seen.answers[3] == Failure("OSError: no")
 
 
-def test_an_end_of_what_was_not_under_way_is_an_error() -> None:
+def test_completion_at_idle_place_is_an_error() -> None:
     class Inventing(Way):
         def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
             return [*super().ended(wait_ns), (2, "more")]
@@ -160,7 +160,7 @@ def slices(way: Any, counts: Sequence[int], places: int = 4, judged: list[Any] |
         yield Operations(lambda _: (), arguments, check, many=way, places=places)
 
 
-def test_slices_are_under_way_together_and_judged_each_by_itself() -> None:
+def test_slices_run_together_and_are_checked_separately() -> None:
     way, judged = Way(), list[Any]()
     tally = measure(lambda number: slices(way, [3, 5, 2], 4, judged), Pace(), lambda: None)
     assert (tally.operations, tally.items, tally.checked, tally.errors) == (10, 10, 10, 0)
@@ -170,7 +170,7 @@ def test_slices_are_under_way_together_and_judged_each_by_itself() -> None:
     assert 0 < tally.busy_ns <= tally.elapsed_ns
 
 
-def test_a_duration_takes_as_many_rounds_as_it_has_room_for() -> None:
+def test_duration_is_filled_with_repeated_rounds() -> None:
     way = Way()
     tally = measure(lambda number: slices(way, [500]), Pace(duration_ns=5 * 10**7, warmup_ns=10**7), lambda: None)
     assert tally.ended_by == "duration" and tally.operations > 500
@@ -180,7 +180,7 @@ def test_a_duration_takes_as_many_rounds_as_it_has_room_for() -> None:
 @pytest.mark.claim(
     "With many operations in flight, there are as many as requested, and each waits for a place or its time"
 )
-def test_a_stall_is_in_the_response_of_all_that_were_due_in_it() -> None:
+def test_stall_raises_response_times_of_all_due_operations() -> None:
     """200 operations a second, one place, a stall of 0.2 s: each later operation waits 5 ms less."""
     way = Way(stalled={20})
     tally = measure(lambda number: slices(way, [100], places=1), Pace(rate=200.0), lambda: None)
@@ -197,7 +197,7 @@ def _values(recorder: Any) -> list[int]:
     return [value for _, value in curve([recorder.encode()], range(1, 100))]
 
 
-def test_an_answer_that_only_says_that_it_is_a_failure_voids() -> None:
+def test_failure_object_as_answer_voids_phase() -> None:
     class Lying(Way):
         def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
             return [(place, Failure("no")) for place, _ in super().ended(wait_ns)]
@@ -206,7 +206,7 @@ def test_an_answer_that_only_says_that_it_is_a_failure_voids() -> None:
     assert tally.void is not None and "says of itself" in tally.void
 
 
-def test_a_wrong_answer_voids() -> None:
+def test_wrong_answer_voids_phase() -> None:
     def wrong(answers: Sequence[Any]) -> int:
         raise Wrong("another")
 

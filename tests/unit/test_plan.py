@@ -69,7 +69,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 # -- cells ----------------------------------------------------------------------------------------------------
 
 
-def test_cells_are_the_product_of_engines_parameters_and_clients() -> None:
+def test_cells_are_product_of_engines_parameters_and_clients() -> None:
     parameters = {"records": ["10", "20"], "value_size": ["50", "60", "70"]}
     run_plan = make("lmdb", "sqlite", params=parameters, clients=["1", "2"])
     wanted = [(r, v, c) for r in (10, 20) for v in (50, 60, 70) for c in (1, 2)]
@@ -79,12 +79,12 @@ def test_cells_are_the_product_of_engines_parameters_and_clients() -> None:
     assert len({repr(cell) for cell in run_plan.cells}) == len(run_plan.cells)
 
 
-def test_a_value_given_twice_is_one() -> None:
+def test_duplicate_values_make_one_cell() -> None:
     run_plan = make("lmdb", params={"records": ["10", "1_0", "20"]}, clients=["1", 1])
     assert values(run_plan, "records", "clients", engine="lmdb") == [(10, 1), (20, 1)]
 
 
-def test_parameters_that_are_not_given_have_the_presets_value_or_their_default() -> None:
+def test_omitted_parameters_use_preset_or_default_values() -> None:
     (cell,) = (cell for cell in make(params={"records": ["7"]}).cells if cell.engine == "memory")
     defaults = {setting.name: setting.default for setting in SUITE.params}
     assert cell.params == {**defaults, "records": 7, "clients": 1, "rate": "max"}
@@ -97,7 +97,7 @@ def test_an_engine_with_other_options_is_another_row() -> None:
     assert run_plan.cells[1].options == {"cache_mib": 8}, "read, and without those that were not given"
 
 
-def test_phases_are_done_in_the_suites_order_and_those_of_the_preset_without_being_named() -> None:
+def test_phases_follow_suite_order_and_default_to_preset() -> None:
     every = tuple(phase.name for phase in SUITE.phases)
     assert make().phases == SUITE.presets["quick"].phases != every
     assert make(preset="standard").phases == make(phases=["all"]).phases == every
@@ -118,17 +118,17 @@ def test_a_preset_gives_parameters_samples_budget_and_timeout(name: str) -> None
         assert {cell.params[parameter] for cell in run_plan.cells} == wanted
 
 
-def test_quick_is_the_preset_without_a_name() -> None:
+def test_default_preset_is_quick() -> None:
     assert make() == make(preset="quick")
 
 
-def test_what_is_said_overrides_the_preset() -> None:
+def test_explicit_options_override_the_preset() -> None:
     run_plan = make(preset="full", params={"txn": ["5"]}, samples=9, budget=1.5, timeout=8.0)
     assert (run_plan.samples, run_plan.budget, run_plan.timeout) == (9, 1.5, 8.0)
     assert values(run_plan, "txn", "records", "operations") == [(5, 10_000_000, 1_000_000)]
 
 
-def test_processes_wait_for_each_other_with_a_server_or_several_clients() -> None:
+def test_processes_wait_with_server_or_several_clients() -> None:
     assert not make().waiting and make("lmdb", clients=[1, 2]).waiting
     require(registry.engine("postgresql"))
     assert make("postgresql").waiting
@@ -144,7 +144,7 @@ def test_seed_retries_and_memory_have_defaults() -> None:
 # -- duration and rate ----------------------------------------------------------------------------------------
 
 
-def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
+def test_plan_gives_the_pace_of_a_cell() -> None:
     run_plan = make()
     assert run_plan.pace(run_plan.cells[0]) == {
         "budget_ns": int(SUITE.presets["quick"].budget * 1e9),
@@ -170,7 +170,7 @@ def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
     Pace(**run_plan.pace(run_plan.cells[0]))
 
 
-def test_a_probe_warms_up_at_its_rate_and_is_counted_afterwards() -> None:
+def test_probe_settles_at_its_rate_before_counting() -> None:
     run_plan = make("lmdb", phases=["rand-key"], limit=["p99<5ms"], warmup=2.0)
     pace = Pace(**run_plan.pace(run_plan.cells[0], Trial(0, 1, "explore", 800.0, 10.0)))
     assert (pace.rate, pace.warmup_ns, pace.duration_ns) == (800.0, 0, 12_000_000_000)
@@ -179,7 +179,7 @@ def test_a_probe_warms_up_at_its_rate_and_is_counted_afterwards() -> None:
     assert (closed.rate, closed.warmup_ns, closed.limits) == (None, 2_000_000_000, {})
 
 
-def test_a_null_engines_probe_has_its_whole_time() -> None:
+def test_null_engine_probe_has_full_duration() -> None:
     run_plan = make("lmdb", "null", phases=["rand-key"], limit=["p99<5ms"], warmup=2.0)
     (null,) = (cell for cell in run_plan.cells if cell.floor)
     assert run_plan.pace(null, Trial(1, 1, "explore", 800.0, 10.0))["duration_ns"] == 12_000_000_000
@@ -192,21 +192,21 @@ def test_null_engine_has_time_for_ten_operations(rate: str, seconds: float) -> N
         assert run_plan.pace(cell)["duration_ns"] == int((seconds if cell.floor else 20) * 1e9)
 
 
-def test_a_searchs_timeout_is_that_of_its_longest_probe() -> None:
+def test_search_timeout_covers_its_longest_probe() -> None:
     assert make("lmdb", phases=["rand-key"], limit=["p99<5ms"]).timeout == 3 * 65 + 60
     with pytest.raises(UsageError, match=r"timeout 60: .* at least 125"):
         make("lmdb", phases=["rand-key"], limit=["p99<5ms"], timeout=60)
 
 
 @pytest.mark.parametrize("rate", ["max", "0.5", "1", "1e9", 100, 0.25])
-def test_a_rate_may_be_any_that_can_be_kept_and_max_is_none(rate: Any) -> None:
+def test_rate_accepts_numbers_and_max_means_unpaced(rate: Any) -> None:
     ((found,),) = values(make(rate=[rate]), "rate")
     assert found == ("max" if rate == "max" else float(rate))
     run_plan = make(rate=[rate])
     assert {run_plan.pace(cell)["rate"] for cell in run_plan.cells} == {None if rate == "max" else float(rate)}
 
 
-def test_a_list_of_rates_makes_cells_and_each_client_count_has_all() -> None:
+def test_cells_combine_every_rate_with_every_client_count() -> None:
     run_plan = make("lmdb", rate=["1000", "max", "2000", "1e3"], clients=["1", "2"])
     wanted = {(clients, rate) for clients in (1, 2) for rate in (1000.0, "max", 2000.0)}
     for engine in ("lmdb", "null"):
@@ -215,11 +215,11 @@ def test_a_list_of_rates_makes_cells_and_each_client_count_has_all() -> None:
         assert set(rates) == wanted
 
 
-def test_a_rate_may_be_given_as_a_parameter_too() -> None:
+def test_rate_parameter_equals_rate_option() -> None:
     assert make(params={"rate": ["10", "20"]}).cells == make(rate=["10", "20"]).cells
 
 
-def test_the_timeout_grows_with_the_duration_and_the_warm_up() -> None:
+def test_timeout_grows_with_duration_and_warm_up() -> None:
     preset = SUITE.presets["quick"]
     assert make(duration=1.0, phases=["scan"]).timeout == preset.timeout, "which is enough for it"
     long = make(duration=100.0)
@@ -241,7 +241,7 @@ def unasked(**asked: Any) -> dict[str, str]:
     return dict(engines)
 
 
-def test_without_names_all_engines_run_that_are_here_at_their_own_tiers() -> None:
+def test_default_engines_are_installed_ones_at_default_tiers() -> None:
     engines = unasked()
     assert set(engines) >= EMBEDDED
     for name, tier in engines.items():
@@ -251,27 +251,27 @@ def test_without_names_all_engines_run_that_are_here_at_their_own_tiers() -> Non
         assert tier == spec.default_tier.value
 
 
-def test_without_names_an_engine_that_is_not_installed_is_left_out(without: Callable[..., None]) -> None:
+def test_default_engines_exclude_uninstalled_ones(without: Callable[..., None]) -> None:
     before = unasked()
     without("lmdb", "duckdb")
     assert set(unasked()) == set(before) - {"lmdb", "duckdb"}
 
 
-def test_without_names_only_those_run_that_can_give_the_tier() -> None:
+def test_default_engines_support_the_requested_tier() -> None:
     engines = unasked(tier="power")
     assert set(engines) >= EMBEDDED - {"memory", "duckdb"}
     assert not {"memory", "duckdb"} & set(engines)
     assert set(engines.values()) == {"power"}
 
 
-def test_without_names_only_those_run_that_can_serve_the_clients() -> None:
+def test_default_engines_support_the_requested_clients() -> None:
     engines = unasked(clients=["2"])
     assert set(engines) >= EMBEDDED - {"memory"}
     assert "memory" not in engines
 
 
 @pytest.mark.claim("Every run has a floor")
-def test_the_null_engine_is_added_once_for_each_tier() -> None:
+def test_null_engine_is_added_once_per_tier() -> None:
     run_plan = make("memory", "lmdb", "sqlite", "leveldb")
     null_engines = floors(run_plan)
     assert {tier for _, tier in null_engines} == {"volatile", "process"}
@@ -281,31 +281,31 @@ def test_the_null_engine_is_added_once_for_each_tier() -> None:
     assert all(cell.floor is registry.engine(cell.engine).floor for cell in run_plan.cells)
 
 
-def test_a_null_engine_that_is_named_is_not_added_again() -> None:
+def test_requested_null_engine_is_not_added_again() -> None:
     assert floors(make("sqlite", "null", tier="power")) == [("null", "power")]
     assert sorted(floors(make("null", "memory"))) == [("null", "volatile"), ("nullkv", "volatile")]
 
 
-def test_a_null_engine_that_is_named_leaves_no_tier_without_a_floor() -> None:
+def test_every_tier_has_floor_despite_requested_null_engine() -> None:
     assert ("null", "process") in floors(make("null", "lmdb"))
 
 
 @pytest.mark.parametrize(
     "own", ["sqlite:tier=power+cache_mib=8", {"name": "sqlite", "cache_mib": 8, "tier": "power"}]
 )
-def test_an_engine_may_have_a_tier_of_its_own_before_that_of_all(own: Any) -> None:
+def test_engine_tier_takes_precedence_over_run_tier(own: Any) -> None:
     assert rows(make("memory", own)) == [("memory", "volatile"), ("sqlite:cache_mib=8", "power")]
     run_plan = make("sqlite", own, tier="process")
     assert rows(run_plan) == [("sqlite", "process"), ("sqlite:cache_mib=8", "power")]
     assert {tier for _, tier in floors(run_plan)} == {"process", "power"}, "each with a floor beside it"
 
 
-def test_one_engine_may_be_asked_for_at_two_tiers() -> None:
+def test_engine_at_two_tiers_makes_two_rows() -> None:
     run_plan = make("sqlite:tier=process", "sqlite:tier=power", "sqlite:tier=power")
     assert rows(run_plan) == [("sqlite", "process"), ("sqlite", "power")]
 
 
-def test_a_tier_that_is_asked_for_holds_for_all() -> None:
+def test_requested_tier_applies_to_all_engines() -> None:
     run_plan = make("lmdb", "sqlite", tier="volatile")
     assert rows(run_plan) == [("lmdb", "volatile"), ("sqlite", "volatile")]
     assert {tier for _, tier in floors(run_plan)} == {"volatile"}
@@ -321,7 +321,7 @@ def blocks(seed: int) -> list[list[int]]:
     return [[trial.cell for trial in block] for block in orders]
 
 
-def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
+def test_block_has_every_cell_once_in_own_order() -> None:
     orders = blocks(seed=1)
     assert len(orders) == 6
     cells = len(orders[0])
@@ -330,7 +330,7 @@ def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
     assert len({tuple(block) for block in orders}) == 6
 
 
-def test_the_seed_decides_the_order() -> None:
+def test_seed_determines_block_order() -> None:
     assert blocks(seed=3) == blocks(seed=3)
     assert blocks(seed=3) != blocks(seed=4)
 
@@ -339,18 +339,18 @@ def test_the_seed_decides_the_order() -> None:
 
 
 @pytest.mark.parametrize("text", ["5%", "5 %", "5", 5, 5.0])
-def test_how_narrow_is_a_percentage_however_it_is_written(text: Any) -> None:
+def test_until_accepts_any_spelling_of_a_percentage(text: Any) -> None:
     run_plan = make(until=text)
     assert (run_plan.until, run_plan.within) == (0.05, 1_800)
 
 
-def test_a_phase_may_be_asked_for_by_the_name_that_needs_no_explaining() -> None:
+def test_phase_can_be_requested_by_alias() -> None:
     assert make(phases=["get", "insert", "update"]).phases == ("insert-noblind-indices", "rand-key", "update")
     with pytest.raises(UsageError, match="phase get-col is not known; did you mean get-cold"):
         make(phases=["get-col"])
 
 
-def test_a_parameter_that_no_requested_phase_uses_is_an_error_that_names_those_that_do() -> None:
+def test_parameter_unused_by_requested_phases_is_refused() -> None:
     with pytest.raises(UsageError, match=r"distribution has no effect on rand-key; it is used by update, mixed"):
         make(phases=["get"], params={"distribution": ["zipfian"]})
     assert make(phases=["get", "mixed"], params={"distribution": ["zipfian"]}).phases == ("rand-key", "mixed")
@@ -367,7 +367,7 @@ def test_a_parameter_that_no_requested_phase_uses_is_an_error_that_names_those_t
             assert set(setting.phases) < names, (suite.name, setting.name)
 
 
-def test_the_usual_run_goes_on_until_it_can_tell_for_who_says_nothing_of_samples_or_times() -> None:
+def test_default_run_stops_when_intervals_are_narrow() -> None:
     usual = make()
     assert (usual.until, usual.within, usual.least, usual.samples) == (0.1, 60, 3, 6)
     for said in ({"samples": 4}, {"budget": 1.0}, {"duration": 2.0}, {"warmup": 1.0}):
@@ -377,20 +377,20 @@ def test_the_usual_run_goes_on_until_it_can_tell_for_who_says_nothing_of_samples
     assert (requested.until, requested.within, requested.least) == (0.05, 10.0, 1)
 
 
-def test_there_are_blocks_enough_for_an_interval_that_takes_nothing_for_granted() -> None:
+def test_until_raises_preset_samples_to_interval_minimum() -> None:
     standard = SUITE.presets["standard"].samples
     assert [make(preset="standard", until=until).samples for until in ("5%", None)] == [6, standard]
     assert standard < 6
     assert [make(until="5%", samples=samples).samples for samples in (3, 9)] == [3, 9]
 
 
-def test_the_longest_time_is_that_which_was_asked_for() -> None:
+def test_within_is_as_requested_and_unset_in_standard() -> None:
     assert make(until="5%", within=60.5).within == 60.5
     run_plan = make(preset="standard")
     assert (run_plan.until, run_plan.within) == (None, None)
 
 
-def test_there_is_a_block_of_any_number_and_it_does_not_hang_on_the_others() -> None:
+def test_block_of_any_number_is_independent() -> None:
     until, fixed = make("lmdb", "sqlite", until="5%"), make("lmdb", "sqlite", samples=3)
     assert [until.block(number) for number in range(3)] == [fixed.block(number) for number in range(3)]
     assert {trial.block for trial in until.block(500)} == {500}
@@ -499,7 +499,7 @@ CANNOT_BE = {
 
 
 @pytest.mark.parametrize("name", CANNOT_BE)
-def test_what_cannot_be_is_said_in_one_line_with_what_would_be_right(name: str) -> None:
+def test_invalid_request_gets_one_line_error_with_hint(name: str) -> None:
     wish, said = CANNOT_BE[name]
     message = refusal(lambda: plan.make(wish))
     literal = re.escape(said).replace(r"\.\*", ".*")
@@ -516,32 +516,32 @@ def refusal(ask: Callable[[], object]) -> str:
     return message
 
 
-def test_a_loop_that_was_not_built_is_refused_with_what_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unbuilt_native_loop_is_refused_with_build_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dyno._native", None)
     monkeypatch.delattr(dyno, "_native", raising=False)
     assert refusal(lambda: make(loop="native")).startswith("loop native is not built here; install a Rust toolchain")
     assert (make(loop="auto").loop, make(loop="python").loop) == ("auto", "python")
 
 
-def test_an_engine_that_is_not_installed_is_refused_with_the_command(without: Callable[..., None]) -> None:
+def test_uninstalled_engine_is_refused_with_install_command(without: Callable[..., None]) -> None:
     without("lmdb")
     assert refusal(lambda: make("lmdb")) == "engine lmdb needs lmdb: dyno install lmdb"
 
 
-def test_where_no_engine_can_run_the_way_to_find_out_is_named(without: Callable[..., None]) -> None:
+def test_error_without_runnable_engines_names_dyno_list(without: Callable[..., None]) -> None:
     without()
     message = refusal(lambda: plan.make(RunRequest(suite="records")))
     assert message == "suite records: no engine can run here; `dyno list` says what to install"
 
 
-def test_an_engine_without_a_port_of_the_suite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_without_port_of_suite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     other = replace(registry.engine("memory"), name="frames", ports={"frames": object})
     known = registry.engine
     monkeypatch.setattr(registry, "engine", lambda name: other if name == "frames" else known(name))
     assert refusal(lambda: make("frames")).startswith("engine frames has no port of suite records; ")
 
 
-def test_a_submodule_of_a_package_that_is_not_there_is_missing() -> None:
+def test_submodule_of_absent_package_counts_as_missing() -> None:
     spec: EngineSpec = replace(registry.engine("memory"), modules=("dyno_no_such_package.part",))
     assert spec.missing() == ("dyno_no_such_package.part",)
 
@@ -587,7 +587,7 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 Write = Callable[[str], Path]
 
 
-def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
+def test_plan_file_and_flags_give_same_plan(write: Write) -> None:
     by_flags = RunRequest(
         suite="records",
         engines=["lmdb", "sqlite:journal_mode=delete+cache_mib=8", "sqlite:page_size=8192"],
@@ -612,7 +612,7 @@ def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
     assert plan.make(plan_file.read(write(PLAN_FILE))) == plan.make(by_flags)
 
 
-def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
+def test_plan_file_has_key_for_every_planning_flag() -> None:
     from dyno.cli.run import run_command as command
 
     # These flags don't say what is measured, or have another form in a plan file: addresses are the option `url`.
@@ -634,7 +634,7 @@ def overridden(file: Path, *flags: str) -> Plan:
     return plan.make(request(given.pop("what"), given, given.pop("on")))
 
 
-def test_a_limit_replaces_what_a_search_chooses_itself(write: Write) -> None:
+def test_limit_flag_overrides_samples_and_rate_of_file(write: Write) -> None:
     file = write('suite = "records"\nengine = ["sqlite"]\nsamples = 3\nbudget = 0.3\nrate = 500\nretries = 2\n')
     run_plan = overridden(file, "--phases", "mixed", "--limit", "p99<5ms")
     assert run_plan.limit == ["p99<5ms"] and run_plan.samples == 1
@@ -653,7 +653,7 @@ def test_flags_override_a_plan_file(write: Write) -> None:
     assert run_plan.arrivals == "poisson"
 
 
-def test_a_flag_for_the_duration_replaces_the_files_budget_and_the_other_way_round(write: Write) -> None:
+def test_duration_flag_replaces_file_budget_and_vice_versa(write: Write) -> None:
     file = write('suite = "records"\nengine = ["memory"]\nbudget = 9\n')
     run_plan = overridden(file, "--duration", "4")
     assert (run_plan.duration, run_plan.budget) == (4.0, SUITE.presets["quick"].budget)
@@ -745,7 +745,7 @@ WRONG_FILES = {
 
 
 @pytest.mark.parametrize("name", WRONG_FILES)
-def test_a_wrong_plan_file_is_refused_in_one_line(write: Write, name: str) -> None:
+def test_invalid_plan_file_is_refused_in_one_line(write: Write, name: str) -> None:
     text, said = WRONG_FILES[name]
     file = write(text)
     message = refusal(lambda: plan.make(plan_file.read(file)))
@@ -753,7 +753,7 @@ def test_a_wrong_plan_file_is_refused_in_one_line(write: Write, name: str) -> No
     assert re.match(literal, message), message
 
 
-def test_a_plan_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+def test_missing_or_binary_plan_file_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none.toml"
     assert refusal(lambda: plan_file.read(missing)) == f"can't read {missing}: No such file or directory"
     binary = tmp_path / "binary.toml"
@@ -810,18 +810,18 @@ OUT_OF_RANGE = {
 
 
 @pytest.mark.parametrize("text", OUT_OF_RANGE, ids=lambda text: text[:40])
-def test_a_value_that_no_flag_would_take_is_refused_in_one_line(write: Write, text: str) -> None:
+def test_plan_file_value_out_of_range_is_refused(write: Write, text: str) -> None:
     file = write(f'suite = "records"\nengine = ["memory"]\n{text}\n')
     message = refusal(lambda: plan.make(plan_file.read(file)))
     assert message.startswith(OUT_OF_RANGE[text].replace("{file}", str(file)))
 
 
-def test_an_address_that_is_cut_in_a_message_is_hidden_before(write: Write) -> None:
+def test_address_is_masked_before_error_truncates_it(write: Write) -> None:
     file = write(f'suite = "records"\nengine = [{{ url = "postgresql://u:{"pw" * 60}@h" }}]\n')
     assert "pwpw" not in refusal(lambda: plan_file.read(file))
 
 
-def test_the_plan_of_a_run_file_is_plain_data() -> None:
+def test_run_file_plan_is_plain_json_data() -> None:
     data = make("sqlite:cache_mib=8", samples=2).data()
     assert "cells" not in data
     assert data["phases"] == list(SUITE.presets["quick"].phases)
@@ -847,7 +847,7 @@ def test_tiers_have_a_meaning() -> None:
     assert all(tier.meaning for tier in Tier)
 
 
-def test_a_server_that_takes_its_time_to_start_has_it_whenever_it_does() -> None:
+def test_timeout_includes_every_server_start() -> None:
     def timeout(suite: str, engine: str, **others: Any) -> float:
         return plan.make(RunRequest(suite, engines=(engine,), **others)).timeout
 
@@ -866,7 +866,7 @@ def test_a_server_that_takes_its_time_to_start_has_it_whenever_it_does() -> None
 # -- labels ---------------------------------------------------------------------------------------------------
 
 
-def test_a_label_is_given_in_text_and_in_a_table() -> None:
+def test_engine_label_works_in_text_and_table() -> None:
     table = {"name": "sqlite", "label": "by table", "cache_mib": 8}
     run_plan = plan.make(RunRequest(suite="records", engines=["wal=sqlite:journal_mode=wal", table, "lmdb"]))
     names = {cell.asked: (cell.label, cell.name) for cell in run_plan.cells if not cell.floor}
@@ -888,7 +888,7 @@ def test_a_label_is_given_in_text_and_in_a_table() -> None:
         (["a=nowhere"], "engine nowhere is not known"),
     ],
 )
-def test_a_label_that_tells_nothing_apart_is_refused(engines: list[str], said: str) -> None:
+def test_invalid_label_or_labelled_engine_is_refused(engines: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
         plan.make(RunRequest(suite="records", engines=engines))
     assert "\n" not in str(raised.value)

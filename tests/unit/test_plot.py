@@ -78,7 +78,7 @@ def edit(path: Path, change: Any) -> None:
 # -- contents of a picture ------------------------------------------------------------------------------------
 
 
-def test_a_picture_says_what_it_is_of(shell: Shell) -> None:
+def test_chart_names_its_phase_parameters_and_rows(shell: Shell) -> None:
     shown = texts(svg(shell, "--chart", "throughput", "--phase", "rand-key", "--tier", "process"))
     assert "Throughput: rand-key, tier process" in shown
     whole = " ".join(shown)
@@ -88,7 +88,7 @@ def test_a_picture_says_what_it_is_of(shell: Shell) -> None:
     assert "memory" not in shown, "of another tier"
 
 
-def test_panels_are_told_apart_by_what_varies(shell: Shell) -> None:
+def test_panel_titles_name_only_varying_values(shell: Shell) -> None:
     shown = texts(svg(shell, "--chart", "throughput"))
     panels = {text for text in shown if ", tier " in text}
     assert panels == {f"{phase}, tier {tier}" for phase in PHASES.split(",") for tier in ("volatile", "process")}
@@ -102,7 +102,7 @@ def test_panels_are_told_apart_by_what_varies(shell: Shell) -> None:
 
 
 @pytest.mark.claim("Doubts are shown beside the number in pages and charts too")
-def test_doubts_stand_under_the_picture(shell: Shell) -> None:
+def test_chart_lists_doubts_of_its_rows(shell: Shell) -> None:
     shown = "\n".join(texts(svg(shell, "--chart", "latency")))
     assert re.search(r"^short: a trial measured for less than 10 ms", shown, re.MULTILINE)
     assert re.search(r"^columns: sqlite keeps a record in columns", shown, re.MULTILINE)
@@ -113,7 +113,7 @@ def test_doubts_stand_under_the_picture(shell: Shell) -> None:
     assert "columns:" not in alone and "floor:" not in alone
 
 
-def test_a_row_without_a_number_is_named_in_every_chart(shell: Shell) -> None:
+def test_row_without_figure_is_named_in_every_chart(shell: Shell) -> None:
     cells = json.loads((shell.home / "r.json").read_text().splitlines()[0])["cells"]
     at = next(at for at, cell in enumerate(cells) if (cell["engine"], cell["options"]) == ("sqlite", {}))
 
@@ -131,7 +131,7 @@ def test_a_row_without_a_number_is_named_in_every_chart(shell: Shell) -> None:
         assert not any(mark.startswith(("sqlite,", "sqlite against")) for mark in marks)
 
 
-def test_only_what_was_chosen_is_shown(shell: Shell) -> None:
+def test_chart_shows_only_selected_rows(shell: Shell) -> None:
     shown = texts(svg(shell, "--chart", "latency", "-e", "sqlite,sqlite:cache_mib=8", "--phase", "rand-key"))
     assert {"sqlite", "sqlite:cache_mib=8"} <= set(shown)
     assert not {"lmdb", "memory"} & set(shown), "in the legend neither"
@@ -146,7 +146,7 @@ def test_an_engine_keeps_its_colour_whatever_is_shown(shell: Shell) -> None:
         assert bars["sqlite"] == vega.scale(["sqlite"], "color")["range"][0]
 
 
-def test_the_baseline_is_the_best_unless_another_is_asked_for(shell: Shell) -> None:
+def test_ratio_baseline_defaults_to_best_shown_engine(shell: Shell) -> None:
     def slower(trial: Any) -> None:
         for sample in trial["samples"]:
             sample["elapsed_ns"] = sample["items"] * (trial["cell"] + 1) * 1_000
@@ -176,9 +176,7 @@ def size(png: bytes) -> tuple[int, int]:
     ("width", "scale", "pixels"),
     [(None, 1, 800), (761, 3, 2283), (800, None, 1600)],
 )
-def test_a_png_has_the_size_that_was_asked_for(
-    shell: Shell, width: int | None, scale: int | None, pixels: int
-) -> None:
+def test_png_has_the_requested_width(shell: Shell, width: int | None, scale: int | None, pixels: int) -> None:
     flags = [str(word) for name, value in (("--width", width), ("--scale", scale)) if value for word in (name, value)]
     one = ("--phase", "rand-key", "--tier", "process")
     ended = shell.dyno("plot", "r.json", "--chart", "throughput", *one, *flags, "-o", "x.png")
@@ -186,7 +184,7 @@ def test_a_png_has_the_size_that_was_asked_for(
     assert size((shell.home / "x.png").read_bytes())[0] == pixels
 
 
-def test_a_width_that_is_too_narrow_is_refused_with_the_least_that_is_not(shell: Shell) -> None:
+def test_narrow_width_is_refused_with_minimum_width(shell: Shell) -> None:
     one = ("--chart", "throughput", "--phase", "rand-key", "--tier", "process", "--scale", "1", "-o", "x.png")
     said = refused(shell, "r.json", *one, "--width", "300")
     # The least width depends on the doubts beside the bars, of which a busy machine has more.
@@ -198,23 +196,23 @@ def test_a_width_that_is_too_narrow_is_refused_with_the_least_that_is_not(shell:
 
 
 @pytest.mark.parametrize("name", ["throughput", "ratios", "latency", "size"])
-def test_an_svg_is_as_wide_as_was_asked_for(shell: Shell, name: str) -> None:
+def test_svg_has_the_requested_width(shell: Shell, name: str) -> None:
     assert svg(shell, "--chart", name, "--width", "1001").get("width") == "1001"
 
 
-def test_panels_stand_under_each_other_where_they_would_be_cramped(shell: Shell) -> None:
+def test_panels_stack_vertically_in_narrow_chart(shell: Shell) -> None:
     heights = [int(svg(shell, "--chart", "ratios", "--width", width).get("height", 0)) for width in (1_200, 2_400)]
     assert heights[0] > heights[1] + 100
 
 
-def test_the_background_is_light_or_dark(shell: Shell) -> None:
+def test_dark_flag_selects_dark_background(shell: Shell) -> None:
     for flags, background in (((), vega.LIGHT), (("--dark",), vega.DARK)):
         drawn = svg(shell, "--chart", "throughput", *flags)
         first = next(found for found in drawn if found.tag.endswith("}rect"))
         assert first.get("fill") == background
 
 
-def test_a_directory_gets_every_chart_that_the_run_has(shell: Shell) -> None:
+def test_output_directory_gets_every_applicable_chart(shell: Shell) -> None:
     ended = shell.dyno("plot", "r.json", "-o", "charts/")
     names = ["latency", "ratios", "size", "throughput"]
     assert written(shell) == [f"charts/{name}.svg" for name in names]
@@ -227,7 +225,7 @@ def test_a_directory_gets_every_chart_that_the_run_has(shell: Shell) -> None:
     assert "nothing of what was chosen for any chart" in refused(shell, "r.json", "-e", "null", "-o", "charts/")
 
 
-def test_a_directory_keeps_files_that_are_no_charts_of_dyno(shell: Shell) -> None:
+def test_foreign_files_in_output_directory_are_kept(shell: Shell) -> None:
     charts, own = shell.home / "own-charts", shell.home / "own.svg"
     assert shell.dyno("plot", "r.json", "-o", "own-charts/").status == 0
     assert shell.dyno("plot", "r.json", "-o", "own-charts/").status == 0, "its own charts are replaced"
@@ -243,7 +241,7 @@ def test_a_directory_keeps_files_that_are_no_charts_of_dyno(shell: Shell) -> Non
         assert (charts / "size.svg").read_bytes() == before, "nothing is written before all is checked"
 
 
-def test_a_picture_is_replaced(shell: Shell) -> None:
+def test_existing_output_file_is_replaced(shell: Shell) -> None:
     (shell.home / "x.svg").write_text("old")
     assert svg(shell, "--chart", "size").tag.endswith("svg")
 
@@ -304,16 +302,16 @@ def test_a_picture_is_replaced(shell: Shell) -> None:
         (("--chart", "latency", "-o", "r.json/x.svg"), "can't write r.json/x.svg"),
     ],
 )
-def test_what_cannot_be_drawn_is_said_in_one_line(shell: Shell, arguments: tuple[str, ...], said: str) -> None:
+def test_impossible_chart_is_refused_in_one_line(shell: Shell, arguments: tuple[str, ...], said: str) -> None:
     assert said in refused(shell, "r.json", *arguments)
     assert written(shell) == []
 
 
-def test_no_run_file_is_said_in_one_line(shell: Shell) -> None:
+def test_missing_run_file_is_refused_in_one_line(shell: Shell) -> None:
     assert "can't read none.json" in refused(shell, "none.json", "--chart", "latency", "-o", "x.svg")
 
 
-def test_a_missing_library_is_named_with_what_installs_it(shell: Shell) -> None:
+def test_missing_chart_library_gets_install_hint(shell: Shell) -> None:
     (shell.home / "hidden").mkdir()
     (shell.home / "hidden" / "vl_convert.py").write_text("raise ModuleNotFoundError('not here')")
     shell.given["PYTHONPATH"] = str(shell.home / "hidden")

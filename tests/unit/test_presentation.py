@@ -38,24 +38,24 @@ def suite(package: Path) -> Any:
     return importlib.import_module(package.name).Sorting()
 
 
-def test_a_suite_has_the_table_and_the_charts_of_its_file(package: Path) -> None:
+def test_suite_loads_table_and_charts_from_layout_file(package: Path) -> None:
     (package / "layout.toml").write_text(TABLE)
     assert suite(package).layout == Layout((Column("items/s", "rate", "sort", "rate"),))
     (chart,) = suite(package).charts
     assert (chart.x, chart.y) == (Axis("param", "items"), Axis("metric", "throughput"))
 
 
-def test_a_suite_without_the_file_has_neither(package: Path) -> None:
+def test_missing_layout_file_means_no_table_or_charts(package: Path) -> None:
     assert (suite(package).layout, suite(package).charts) == (None, ())
 
 
-def test_a_suite_may_set_them_itself(package: Path) -> None:
+def test_suite_attribute_overrides_layout_file(package: Path) -> None:
     (package / "layout.toml").write_text(TABLE)
     (package / "__init__.py").write_text(f"{SUITE}    charts = ()\n")
     assert suite(package).charts == () and suite(package).layout is not None
 
 
-def test_an_unknown_kind_of_value_is_an_error_that_names_the_place(package: Path) -> None:
+def test_wrong_value_type_in_layout_names_its_path(package: Path) -> None:
     (package / "layout.toml").write_text(TABLE.replace('"sort"', "3"))
     with pytest.raises(msgspec.ValidationError, match=r"columns\[0\]\.name"):
         suite(package).layout  # noqa: B018

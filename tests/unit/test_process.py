@@ -47,11 +47,11 @@ def left(shell: Shell) -> dict[str, bool]:
     return found
 
 
-def test_what_a_trial_started_is_ended(shell: Shell) -> None:
+def test_processes_started_by_trial_are_killed(shell: Shell) -> None:
     assert left(shell)["litter"] is False
 
 
-def test_a_server_that_was_there_and_its_new_children_are_left_alone(shell: Shell) -> None:
+def test_earlier_server_and_its_new_children_survive(shell: Shell) -> None:
     found = left(shell)
     assert found["server"] is True
     assert found["its child"] is True

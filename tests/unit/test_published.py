@@ -51,7 +51,7 @@ def experiment(request: pytest.FixtureRequest) -> Experiment:
 # -- as data ----------------------------------------------------------------------------------------------
 
 
-def test_a_plan_and_its_sizes_are_those_of_a_suite(experiment: Experiment) -> None:
+def test_plan_and_sizes_match_the_suite(experiment: Experiment) -> None:
     suite = registry.suite(experiment.plan["suite"])
     for preset in (None, *suite.presets):
         asked = plan_file.parse(experiment.sized(preset), experiment.name)
@@ -64,7 +64,7 @@ def test_a_plan_and_its_sizes_are_those_of_a_suite(experiment: Experiment) -> No
     assert {size.get("preset", name) for name, size in experiment.sizes.items()} <= set(suite.presets)
 
 
-def test_a_contender_is_named_as_a_run_names_it(experiment: Experiment) -> None:
+def test_contender_is_named_as_in_a_run(experiment: Experiment) -> None:
     """A contender with another name would match no row of a run."""
     entries = [named for _, named in split_engines(experiment.plan["engine"])]
     for contender in experiment.contenders:
@@ -78,7 +78,7 @@ def test_a_contender_is_named_as_a_run_names_it(experiment: Experiment) -> None:
         assert cell.asked == contender.engine
 
 
-def test_claims_speak_of_what_the_suite_has(experiment: Experiment) -> None:
+def test_claims_refer_to_existing_phases_and_parameters(experiment: Experiment) -> None:
     suite = registry.suite(experiment.plan["suite"])
     settings = {setting.name: setting for setting in suite.params} | GENERAL
     claims = [claim for finding in experiment.findings for claim in finding.claims]
@@ -104,7 +104,7 @@ def test_each_statement_declares_the_size_that_it_needs(experiment: Experiment) 
             assert max(values) == least, "the plan measures at the size of the statement"
 
 
-def test_a_quick_size_judges_no_statement_of_the_whole() -> None:
+def test_findings_are_not_checked_at_reduced_size() -> None:
     """On disk, 50,000 rows contradict a size that 1,430,394 rows confirm."""
     quick = replace(WENDELIN, plan={**WENDELIN.plan, "param": {"rows": 50_000, "repeats": 1}})
     out = printed(WENDELIN, a_whole_run(quick))
@@ -114,7 +114,7 @@ def test_a_quick_size_judges_no_statement_of_the_whole() -> None:
     assert "not checked at this size" not in set(verdicts(printed(WENDELIN, a_whole_run(WENDELIN))).values())
 
 
-def test_what_can_not_run_here_is_left_out_with_the_reason() -> None:
+def test_unavailable_engines_are_left_out_with_reason() -> None:
     suite = registry.suite("objects")
     assert lacking(suite, ["nowhere", "sqlite", "relstorage_oracle"]).keys() == {
         "nowhere",
@@ -124,7 +124,7 @@ def test_what_can_not_run_here_is_left_out_with_the_reason() -> None:
     assert "not an engine of suite objects" in lacking(suite, ["sqlite"])["sqlite"]
 
 
-def test_an_experiment_that_is_not_there_is_an_error() -> None:
+def test_unknown_experiment_is_refused_with_suggestion() -> None:
     with pytest.raises(UsageError, match="acid-2013"):
         published.experiment("acid-2012")
 
@@ -189,7 +189,7 @@ def test_findings_are_printed_with_their_verdicts(run: Run) -> None:
     }
 
 
-def test_the_ratios_that_make_a_verdict_stand_under_it(run: Run) -> None:
+def test_ratios_behind_a_verdict_are_listed_below(run: Run) -> None:
     lines = [" ".join(line.split()) for line in printed(RELSTORAGE, run).splitlines()]
     at = next(number for number, line in enumerate(lines) if "champ" in line)
     under = lines[at + 1 : at + 14]
@@ -210,7 +210,7 @@ def test_the_ratios_that_make_a_verdict_stand_under_it(run: Run) -> None:
 
 
 @pytest.mark.claim("Published styles, such as the best of 3, appear only in replications")
-def test_the_published_style_stands_beside_ours_and_nowhere_else(run: Run) -> None:
+def test_best_of_means_appears_only_in_its_replica(run: Run) -> None:
     mysql = next(row for row in summarize(run) if row.cell.asked == ENGINES["MySQL"] and row.phase == "write")
     # The trials wrote 100 objects at 4,000, 4,040 and 4,080 a second.
     assert best_of_means(mysql, 3) == pytest.approx(100 / 4080 * SECOND)
@@ -229,7 +229,7 @@ def test_a_note_says_what_the_published_clock_included() -> None:
     assert "FPB's Dask generates the numbers inside the timed call, and its CuPy neither waits" in out
 
 
-def test_reads_of_objects_ask_each_server() -> None:
+def test_relstorage_plan_reads_only_cold_objects() -> None:
     """ZEO's cache holds what a client wrote, and RelStorage has no cache here."""
     assert RELSTORAGE.plan["phases"] == ["write", "read-cold"]
     assert {phase for each in RELSTORAGE.findings for claim in each.claims for phase in claim.phases} == {
@@ -238,7 +238,7 @@ def test_reads_of_objects_ask_each_server() -> None:
     }
 
 
-def test_what_could_not_run_says_why(run: Run) -> None:
+def test_missing_contender_is_listed_with_reason(run: Run) -> None:
     engine = ENGINES["Oracle"]
     out = printed(RELSTORAGE, replace(run, header={**run.header, "missing": {engine: "needs a server"}}))
     assert f"Oracle 10g XE: not run here: {engine} needs a server" in out
@@ -247,7 +247,7 @@ def test_what_could_not_run_says_why(run: Run) -> None:
 # -- rates over time, and single passes --------------------------------------------------------------------
 
 
-def test_a_rate_over_time_is_sketched_and_a_pass_extrapolated_beside_what_was_published() -> None:
+def test_rate_series_and_extrapolated_pass_appear_beside_published() -> None:
     experiment = EXPERIMENTS["cloudmercato-volume"]
     run = a_whole_run(experiment)
 
@@ -303,7 +303,7 @@ def sums() -> Run:
     return slower(found)
 
 
-def test_each_engine_of_the_plan_has_the_tier_of_what_was_published() -> None:
+def test_engine_tiers_match_the_published_setup() -> None:
     made = plan_file.parse(WENDELIN.plan, "")
     found = {named.name: named.tier for _, named in split_engines(made.engines)}
     assert {name: tier.value for name, tier in found.items() if tier is not None} == {
@@ -315,7 +315,7 @@ def test_each_engine_of_the_plan_has_the_tier_of_what_was_published() -> None:
 
 
 @pytest.mark.claim("A finding that compares two tiers says why, beside its verdict")
-def test_tiers_stand_beside_a_verdict_that_is_drawn_across_them(sums: Run) -> None:
+def test_verdict_across_tiers_names_both_tiers(sums: Run) -> None:
     out = printed(WENDELIN, sums)
     lines = [" ".join(line.split()) for line in out.splitlines()]
     at = next(number for number, line in enumerate(lines) if "NumPy in-memory crushes everything" in line)
@@ -332,7 +332,7 @@ def test_tiers_stand_beside_a_verdict_that_is_drawn_across_them(sums: Run) -> No
     )
 
 
-def test_a_published_mean_with_its_deviation_has_ours_beside_it(sums: Run) -> None:
+def test_published_mean_and_deviation_stand_beside_ours(sums: Run) -> None:
     lines = [" ".join(line.split()) for line in printed(WENDELIN, sums).splitlines()]
     memory = next(line for line in lines if line.startswith("numpy.memory read-sum-hot"))
     assert "0.014 s ± 4,37%" in memory.partition("│")[0]
@@ -346,7 +346,7 @@ def test_a_published_mean_with_its_deviation_has_ours_beside_it(sums: Run) -> No
 
 
 @pytest.mark.claim("A changed digit of a published table is an error")
-def test_each_table_has_a_checksum_that_fails_when_a_digit_changes(experiment: Experiment) -> None:
+def test_changed_digit_fails_checksum_of_published_table(experiment: Experiment) -> None:
     data = toml(Path(published.__file__).with_name(f"{experiment.name}.toml"))
     assert transcription.checksums(data) == experiment.sha256
     assert bool(experiment.sha256) == bool(experiment.name != "relstorage-2008"), "its figures are pictures"
@@ -415,7 +415,7 @@ def number(text: str) -> float:
     return float(digits[0].replace(",", "")) * (1_000 if text.endswith("K") else 1)
 
 
-def test_our_order_is_that_of_verdicts() -> None:
+def test_measured_order_follows_verdicts() -> None:
     """Rows without a clear winner are equal, and rows of another tier or without a figure are not put in order."""
     experiment = EXPERIMENTS["acid-2013"]
 
@@ -442,7 +442,7 @@ def test_our_order_is_that_of_verdicts() -> None:
     assert text == "–" and sum("are not in the order: " in why and "a ratio needs 3" in why for why in reasons) == 1
 
 
-def test_the_systems_of_an_order_are_rows_of_a_run(experiment: Experiment) -> None:
+def test_ordered_systems_have_rows_in_a_run(experiment: Experiment) -> None:
     latency = recorded(1_000_000)
     run = changed(a_whole_run(experiment), lambda _, sample: replace(sample, histogram=latency))
     text, reasons = orders.ours(experiment, run)
@@ -667,7 +667,7 @@ def of_two_sizes(run: Run) -> Run:
 
 @pytest.mark.claim("A column of a replica without a figure says why")
 @pytest.mark.parametrize("reduced", [lambda run: run, without_an_engine, crashed, of_one_block, of_two_sizes])
-def test_no_column_is_empty_without_a_reason(experiment: Experiment, reduced: Callable[[Run], Run]) -> None:
+def test_empty_column_states_its_reason(experiment: Experiment, reduced: Callable[[Run], Run]) -> None:
     run = reduced(a_whole_run(experiment))
     for section in replica.sections(replace(experiment, findings=()), run):
         if section.rows and not section.title.endswith(", published"):
@@ -728,7 +728,7 @@ def a_whole_run(experiment: Experiment) -> Run:
     return replace(run, attempts=attempts, header={**run.header, **planned.declared})
 
 
-def test_the_whole_table_is_as_it_was_published(experiment: Experiment) -> None:
+def test_replica_tables_match_the_checked_snapshot(experiment: Experiment) -> None:
     """Compares the tables of each replica with a file that was checked by eye against the source.
 
     To change a table, delete its file: the test writes it anew, and fails once.
@@ -742,7 +742,7 @@ def test_the_whole_table_is_as_it_was_published(experiment: Experiment) -> None:
     assert text == file.read_text()
 
 
-def test_cpus_are_those_of_the_machine_that_repeats_it() -> None:
+def test_claims_and_clients_use_given_cpu_count() -> None:
     for cpus in (2, 16):
         original = published.experiment("cloudmercato-cpu", cpus)
         claims = [claim for finding in original.findings for claim in finding.claims]
@@ -750,7 +750,7 @@ def test_cpus_are_those_of_the_machine_that_repeats_it() -> None:
         assert scaling.low < cpus < scaling.high and cpus in original.plan["clients"]
 
 
-def test_the_published_half_hour_has_the_published_size() -> None:
+def test_half_hour_size_uses_standard_preset() -> None:
     original = published.experiment("hypertable-2009")
     half, whole = original.sized("half-hour"), original.sized(None)
     assert half["preset"] == whole["preset"] == "standard" and half["param"] == {"half_hours": 1}

@@ -41,7 +41,7 @@ def project(shell: Shell) -> Any:
     return run
 
 
-def test_a_planted_slowdown_fails_the_gate_and_the_same_again_does_not(project: Any, shell: Shell) -> None:
+def test_gate_fails_on_slowdown_and_passes_otherwise(project: Any, shell: Shell) -> None:
     saved = project(TEST.replace("COUNT", "200"), "--dyno-save", "base.json")
     assert saved.status == 0, saved.out
     assert "test_sum" in saved.out and "95 %" in saved.out
@@ -87,7 +87,7 @@ def write_turns(shell: Shell, name: str, minutes: Sequence[int], factors: Sequen
     (shell.home / name).write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
 
 
-def test_turns_are_compared_one_by_one(project: Any, shell: Shell) -> None:
+def test_turns_are_compared_pairwise(project: Any, shell: Shell) -> None:
     words = ("--dyno-turns", "--dyno-samples", "5")
     text = "def test_it(dyno_bench): dyno_bench(dict)\n"
     first = project(text, *words, "--dyno-save", "base.json", "--dyno-baseline", "base.json")
@@ -153,7 +153,7 @@ def test_a_baseline_of_an_earlier_version_is_read(project: Any, shell: Shell) ->
         assert ended.status == status and "with machine elsewhere" in ended.out, ended.out
 
 
-def test_a_wrong_answer_and_an_error_fail_the_test(project: Any) -> None:
+def test_wrong_answer_or_error_fails_the_test(project: Any) -> None:
     wrong = project("def test_it(dyno_bench):\n    dyno_bench(abs, [-1], check=lambda given, got: got == given)\n")
     assert wrong.status == 1 and "returned 1, which is wrong" in wrong.out
     error = project("def test_it(dyno_bench):\n    dyno_bench(len, [3])\n")
@@ -162,7 +162,7 @@ def test_a_wrong_answer_and_an_error_fail_the_test(project: Any) -> None:
     assert twice.status == 1 and "name the second one" in twice.out
 
 
-def test_a_new_test_is_said_to_be_new_and_passes(project: Any, shell: Shell) -> None:
+def test_new_test_passes_and_is_reported_as_new(project: Any, shell: Shell) -> None:
     (shell.home / "base.json").write_text('{"schema": 1, "tests": {}}')
     ended = project("def test_it(dyno_bench):\n    dyno_bench(dict)\n", "--dyno-baseline", "base.json")
     assert ended.status == 0 and "not in the baseline" in ended.out
@@ -176,7 +176,7 @@ def saved(shell: Shell) -> set[str]:
     return {cell["name"] for cell in header["cells"]}
 
 
-def test_measurements_of_xdist_workers_are_saved_printed_and_judged(project: Any, shell: Shell) -> None:
+def test_xdist_worker_measurements_are_saved_printed_and_judged(project: Any, shell: Shell) -> None:
     ended = project(TWO, "-n", "2", "--dyno-save", "base.json")
     assert ended.status == 0, ended.out
     assert saved(shell) == {"test_mine.py::test_a", "test_mine.py::test_b"}
@@ -187,7 +187,7 @@ def test_measurements_of_xdist_workers_are_saved_printed_and_judged(project: Any
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "2")])
-def test_a_run_that_measured_nothing_leaves_the_baseline_and_fails(
+def test_run_without_measurements_fails_and_keeps_baseline(
     project: Any, shell: Shell, words: tuple[str, ...]
 ) -> None:
     assert project(TWO, "--dyno-save", "base.json").status == 0
@@ -199,7 +199,7 @@ def test_a_run_that_measured_nothing_leaves_the_baseline_and_fails(
     assert (shell.home / "base.json").read_bytes() == before
 
 
-def test_another_origin_and_vanished_tests_are_mentioned(project: Any, shell: Shell) -> None:
+def test_report_names_different_origin_and_vanished_tests(project: Any, shell: Shell) -> None:
     assert project(TWO, "--dyno-save", "base.json").status == 0
     alike = project(TWO, "--dyno-baseline", "base.json", "--dyno-margin", "100%")
     assert "measured with" not in alike.out and "not measured now" not in alike.out
@@ -231,7 +231,7 @@ def test_expression(dyno_bench): dyno_bench(expression)
 """
 
 
-def test_a_call_that_runs_nothing_is_refused_in_one_line(project: Any) -> None:
+def test_call_returning_unstarted_coroutine_or_generator_is_refused(project: Any) -> None:
     ended = project(UNFINISHED, "-W", "error")
     assert ended.status == 1 and "4 failed, 2 passed" in ended.out, ended.out
     assert "test_mine.py::test_returned: a call only creates a coroutine" in ended.out
@@ -258,7 +258,7 @@ def test_inside(dyno_bench):
 """
 
 
-def test_coroutines_run_on_a_loop_of_their_own(project: Any) -> None:
+def test_coroutines_run_on_their_own_event_loop(project: Any) -> None:
     ended = project(ASYNC, "-W", "error")
     assert "2 failed, 2 passed" in ended.out, ended.out
     assert "test_plain: inflight is for an `async def`" in ended.out
@@ -276,7 +276,7 @@ def test_fails(dyno_bench): dyno_bench(dict, setup=lambda: 1 / 0)
 """
 
 
-def test_a_set_up_comes_before_each_call(project: Any) -> None:
+def test_setup_runs_before_each_call(project: Any) -> None:
     ended = project(SETUP)
     assert "1 failed, 2 passed" in ended.out and "setup raised ZeroDivisionError" in ended.out, ended.out
 
@@ -292,7 +292,7 @@ MARGIN = ("--dyno-margin", "100%", "--dyno-metric", "cpu")
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "2")])
-def test_figures_of_a_test_are_saved_shown_and_compared(project: Any, shell: Shell, words: tuple[str, ...]) -> None:
+def test_recorded_figures_are_saved_shown_and_compared(project: Any, shell: Shell, words: tuple[str, ...]) -> None:
     first = project(FIGURES.replace("SIZE", "1000"), "--dyno-save", "base.json", *words)
     assert first.status == 0 and "test_a: compressed 1,000 B" in first.out and "test_a: ratio 2.5" in first.out
     shown = shell.dyno("show", "base.json")
@@ -305,7 +305,7 @@ def test_figures_of_a_test_are_saved_shown_and_compared(project: Any, shell: She
     assert worse.status == 1 and "worse than the baseline allows (5%)" in worse.out, worse.out
 
 
-def test_mistakes_of_figures_are_named(project: Any) -> None:
+def test_invalid_record_calls_fail_with_reason(project: Any) -> None:
     calls = (
         '"x", float("nan")',
         '"x", 1, margin="5%"',
@@ -377,7 +377,7 @@ PIPE = "a pipe"
         ('{"schema": 1, "tests": {}}', ("--dyno-save", ""), "it is a directory"),
     ],
 )
-def test_what_is_no_baseline_is_said_before_any_test_runs(
+def test_invalid_baseline_or_option_fails_before_any_test(
     project: Any, shell: Shell, content: str | None, words: tuple[str, ...], line: str
 ) -> None:
     base = shell.home / "base.json"
@@ -389,11 +389,11 @@ def test_what_is_no_baseline_is_said_before_any_test_runs(
     assert ended.status == 4 and line in ended.out + ended.err
 
 
-def test_tests_that_do_not_measure_import_nothing_of_it(project: Any) -> None:
+def test_measuring_modules_are_imported_only_when_needed(project: Any) -> None:
     ended = project("import sys\ndef test_it(): assert not {'dyno.library', 'dyno.measure'} & set(sys.modules)\n")
     assert ended.status == 0, ended.out
 
 
-def test_the_plug_in_is_found_by_its_entry_point() -> None:
+def test_plugin_is_declared_as_pytest_entry_point() -> None:
     declared = (TESTS.parent / "pyproject.toml").read_text()
     assert '[project.entry-points.pytest11]\n"dyno.pytest_plugin" = "dyno.pytest_plugin"\n' in declared

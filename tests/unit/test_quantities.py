@@ -32,14 +32,14 @@ from dyno.contracts.settings import integer
         ("12B", 12),
     ],
 )
-def test_a_whole_number_as_people_write_it(text: str, number: int) -> None:
+def test_whole_number_accepts_suffixes_and_separators(text: str, number: int) -> None:
     assert quantities.whole(text) == number
 
 
 @pytest.mark.parametrize(
     "text", ["", "k", "1.5", "5q", "5ib", "i", "0x10", "1__0", "٣", "1e999", "nan", "inf", "1" * 200]
 )
-def test_what_is_no_whole_number_is_refused(text: str) -> None:
+def test_invalid_whole_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         quantities.whole(text)
 
@@ -57,19 +57,19 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
         ("1d", 86400),
     ],
 )
-def test_a_time_as_people_write_it(text: str, seconds: float) -> None:
+def test_time_is_parsed_with_or_without_unit(text: str, seconds: float) -> None:
     assert quantities.seconds(text) == seconds
 
 
 @pytest.mark.parametrize(
     ("text", "gib"), [("2", 2), ("2GiB", 2), ("512MiB", 0.5), ("0.05", 0.05), ("1073741824B", 1)]
 )
-def test_a_size_is_in_gib_unless_it_says_of_what_it_is(text: str, gib: float) -> None:
+def test_size_is_in_gib_unless_unit_is_given(text: str, gib: float) -> None:
     assert quantities.gib(text) == gib
 
 
 @pytest.mark.parametrize("text", ["5x", "x", "-", "1GiBs"])
-def test_what_is_no_time_and_no_size_is_refused_with_what_would_be(text: str) -> None:
+def test_invalid_time_or_size_is_refused_with_hint(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected seconds, or a time such as|is no number"):
         quantities.seconds(text)
     with pytest.raises(ValueError, match=r"expected GiB, or a size such as|is no number"):
@@ -77,13 +77,13 @@ def test_what_is_no_time_and_no_size_is_refused_with_what_would_be(text: str) ->
 
 
 @given(st.integers(-(10**30), 10**30))
-def test_every_whole_number_is_what_python_writes_of_it(number: int) -> None:
+def test_whole_number_round_trips_through_python_text(number: int) -> None:
     assert quantities.whole(str(number)) == number
     assert quantities.number(f"{number:_}") == Fraction(number)
 
 
 @given(st.text(max_size=12))
-def test_any_other_text_is_a_number_or_refused(text: str) -> None:
+def test_arbitrary_text_parses_or_raises_value_error(text: str) -> None:
     for read in (quantities.whole, quantities.seconds, quantities.gib):
         try:
             read(text)
@@ -91,7 +91,7 @@ def test_any_other_text_is_a_number_or_refused(text: str) -> None:
             continue
 
 
-def test_parameters_are_read_so_and_say_what_they_want() -> None:
+def test_integer_parameter_accepts_suffix_and_names_range() -> None:
     parse = integer(1, 2_000_000)
     assert parse("1M") == 1_000_000 and type(parse("1M")) is int
     for text in ("3M", "0", "1.5", "many"):

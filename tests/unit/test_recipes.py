@@ -16,11 +16,11 @@ from dyno.suites.records.workload import PHASE_WORK, RecordsWorkload
 NAMED = {phase.name: phase for phase in PHASES}
 
 
-def test_every_phase_has_an_entry() -> None:
+def test_phase_work_has_entry_for_every_phase() -> None:
     assert list(PHASE_WORK) == list(NAMED)
 
 
-def test_the_name_of_a_phase_carries_no_behaviour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phase_behaviour_depends_on_table_not_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A phase with another phase's entry in `PHASE_WORK` does the work of the other, whatever its name."""
     spec = registry.through(registry.suite("records"), registry.engine("memory"))
     assert spec is not None

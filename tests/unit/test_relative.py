@@ -24,7 +24,7 @@ def run(phase: str = "read", noise: Rates = STEADY, blocks: int = 5, **factors: 
     return of_rates(*((a_cell(name), {phase: rates}) for name, rates in cells), phases=(phase,))
 
 
-def test_the_figures_are_those_of_the_answer_and_the_fastest_alone_is_marked() -> None:
+def test_figures_match_answer_and_only_fastest_is_marked() -> None:
     found = run(sqlite=1, lmdb=4, leveldb=2)
     (picture,) = relative.pictures(found)
     assert [(bar.name, bar.mark) for bar in picture.bars] == [("lmdb", "fastest"), ("leveldb", ""), ("sqlite", "")]
@@ -37,7 +37,7 @@ def test_the_figures_are_those_of_the_answer_and_the_fastest_alone_is_marked() -
     assert picture.title == "read, at tier process"
 
 
-def test_those_not_shown_to_be_slower_are_equally_fast_or_can_not_be_told() -> None:
+def test_engines_not_shown_slower_are_equal_or_undecided() -> None:
     (picture,) = relative.pictures(run(noise=WILD, lmdb=1, sqlite=1))
     assert {bar.mark for bar in picture.bars} == {"can't tell"}
     (picture,) = relative.pictures(run(sqlite=1, lmdb=1, leveldb=0.2))
@@ -47,23 +47,23 @@ def test_those_not_shown_to_be_slower_are_equally_fast_or_can_not_be_told() -> N
     }
 
 
-def test_an_interval_is_cut_at_the_end_and_squashes_nothing() -> None:
+def test_wide_interval_is_clipped_without_shrinking_other_bars() -> None:
     (picture,) = relative.pictures(run(noise=WILD, lmdb=1, sqlite=1))
     best, other = picture.bars
     assert other.cut and other.high == 100 and best.at == picture.one > 80
 
 
-def test_of_too_few_samples_nobody_leads_and_nothing_is_drawn_but_the_best() -> None:
+def test_too_few_samples_draw_only_best_without_mark() -> None:
     (picture,) = relative.pictures(run(blocks=2, lmdb=2, sqlite=1))
     assert [(bar.mark, bar.at is None) for bar in picture.bars] == [("", False), ("", True)]
     assert picture.bars[0].verdict == "the best figures" and "more sample" in picture.bars[1].verdict
 
 
-def test_one_that_is_alone_has_no_picture() -> None:
+def test_single_engine_has_no_picture() -> None:
     assert relative.pictures(run(lmdb=1)) == []
 
 
-def test_many_engines_and_answers_are_the_first_of_them() -> None:
+def test_engines_and_pictures_are_limited_to_the_first() -> None:
     (picture,) = relative.pictures(run(**{f"engine{at}": 1 + at / 10 for at in range(20)}))
     assert len(picture.bars) == display.BARS and "of 19 others" in picture.rest
     cells = [
@@ -77,6 +77,6 @@ def test_many_engines_and_answers_are_the_first_of_them() -> None:
     assert found[0].title == "read, at tier process with records=1"
 
 
-def test_phases_are_called_as_they_are_on_a_terminal() -> None:
+def test_picture_title_uses_phase_alias() -> None:
     (picture,) = relative.pictures(run(phase="rand-key", lmdb=2, sqlite=1), {"rand-key": "get"})
     assert picture.title.startswith("get, ")

@@ -41,18 +41,18 @@ def tree(place: Path) -> Path:
     return made
 
 
-def test_a_directory_is_removed_and_what_it_links_to_is_not(tmp_path: Path) -> None:
+def test_directory_is_removed_but_link_target_is_kept(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "file").touch()
     assert remove(tree(tmp_path)) is None
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "outside"]
 
 
-def test_what_is_not_there_is_gone(tmp_path: Path) -> None:
+def test_removal_of_missing_path_succeeds(tmp_path: Path) -> None:
     assert remove(tmp_path / "nothing") is None
 
 
-def test_a_link_or_a_file_in_its_place_is_removed_alone(tmp_path: Path) -> None:
+def test_link_or_file_is_removed_without_link_target(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "outside")
     (tmp_path / "file").touch()
@@ -62,7 +62,7 @@ def test_a_link_or_a_file_in_its_place_is_removed_alone(tmp_path: Path) -> None:
 
 @pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
 @pytest.mark.usefixtures("processes")
-def test_rights_that_were_taken_keep_nothing(tmp_path: Path) -> None:
+def test_directory_without_permissions_is_removed(tmp_path: Path) -> None:
     made = tree(tmp_path)
     for path in (tmp_path, *tmp_path.rglob("*")):
         if ROOT:
@@ -85,7 +85,7 @@ def test_rights_that_were_taken_keep_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
-def test_where_something_stays_mounted_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_with_remaining_mount_is_left_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tree(tmp_path)
     monkeypatch.setattr(module, "unmount", lambda path: [path / "inner"])
     told = remove(made)
@@ -95,9 +95,7 @@ def test_where_something_stays_mounted_nothing_is_touched(tmp_path: Path, monkey
     assert (made / "inner" / "most" / "file").exists()
 
 
-def test_what_can_not_be_removed_is_named_with_the_command_that_helps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_removal_names_path_and_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tree(tmp_path)
 
     def refuse(path: Path, ignore_errors: bool = False) -> None:
@@ -111,7 +109,7 @@ def test_what_can_not_be_removed_is_named_with_the_command_that_helps(
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not ROOT or sys.platform != "linux", reason="only root may mount")
-def test_names_of_mounts_may_have_anything_in_them(tmp_path: Path) -> None:
+def test_mount_point_with_special_characters_is_unmounted(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").touch()
@@ -140,21 +138,21 @@ def is_ours(work: Path, place: WorkDirectory) -> bool:
     return place.path.is_dir() and (place.path / LOCK).exists() and list(dead(work)) == []
 
 
-def test_a_directory_that_is_there_is_left_as_it_is(run: tuple[Path, WorkDirectory]) -> None:
+def test_mend_keeps_existing_directory(run: tuple[Path, WorkDirectory]) -> None:
     (run[1].path / "kept").touch()
     run[1].mend()
     assert is_ours(*run) and (run[1].path / "kept").exists()
 
 
 @pytest.mark.claim("Whatever one engine does, the others are measured")
-def test_one_that_was_taken_away_is_made_again_under_its_name_and_locked(run: tuple[Path, WorkDirectory]) -> None:
+def test_mend_recreates_and_locks_removed_directory(run: tuple[Path, WorkDirectory]) -> None:
     path = run[1].path
     assert remove(path) is None
     run[1].mend()
     assert is_ours(*run) and run[1].path == path
 
 
-def test_so_is_one_in_whose_place_is_something_else(run: tuple[Path, WorkDirectory], tmp_path: Path) -> None:
+def test_mend_replaces_link_or_unlocked_directory(run: tuple[Path, WorkDirectory], tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o700)
     remove(run[1].path)
@@ -169,7 +167,7 @@ def test_so_is_one_in_whose_place_is_something_else(run: tuple[Path, WorkDirecto
 
 
 @pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
-def test_what_an_earlier_run_left_that_can_not_go_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unremovable_leftover_of_earlier_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left, told = tmp_path / "dyno-run-old\x1b", list[str]()
     left.mkdir(0o700)
     (left / LOCK).touch()
@@ -182,7 +180,7 @@ def test_what_an_earlier_run_left_that_can_not_go_is_told(tmp_path: Path, monkey
 
 
 @pytest.mark.usefixtures("processes")
-def test_killed_creation_and_removal_are_swept(tmp_path: Path) -> None:
+def test_sweep_removes_partly_created_or_removed_directories(tmp_path: Path) -> None:
     def churn() -> None:
         work = WorkDirectory(tmp_path)
         for number in range(500):
@@ -198,7 +196,7 @@ def test_killed_creation_and_removal_are_swept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lock_of_a_run_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_directory_lock_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, no later run would remove the rest."""
     work, names = WorkDirectory(tmp_path), list[list[str]]()
     for number in range(3):
@@ -214,7 +212,7 @@ def test_lock_of_a_run_is_removed_last(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("name", "age", "stays"), [(NEW, 0, True), (NEW, NEW_SECONDS, False), (PREFIX, 0, False)])
-def test_directory_without_a_lock_is_swept_when_it_is_old(tmp_path: Path, name: str, age: int, stays: bool) -> None:
+def test_unlocked_directory_is_swept_unless_new(tmp_path: Path, name: str, age: int, stays: bool) -> None:
     made = tmp_path / f"{name}x"
     made.mkdir(0o700)
     now = made.stat().st_mtime
@@ -223,7 +221,7 @@ def test_directory_without_a_lock_is_swept_when_it_is_old(tmp_path: Path, name: 
     assert made.exists() == stays
 
 
-def test_link_in_place_of_a_run_directory_keeps_its_target(tmp_path: Path) -> None:
+def test_link_replacing_run_directory_keeps_its_target(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "file").touch()
     work = WorkDirectory(tmp_path / "work")
@@ -249,7 +247,7 @@ def swept(root: Path) -> tuple[list[Path], list[str]]:
 
 
 @pytest.mark.skipif(not ROOT, reason="only root may give a directory to another user")
-def test_what_another_user_left_is_not_swept(left: Path) -> None:
+def test_sweep_ignores_directory_of_another_user(left: Path) -> None:
     os.chown(left, NOBODY, NOBODY)
     assert swept(left.parent) == ([], [])
     assert left_behind(left.parent) == {"directories": [], "servers": []}
@@ -259,21 +257,21 @@ def test_what_another_user_left_is_not_swept(left: Path) -> None:
 
 
 @pytest.mark.parametrize("others", [0o770, 0o707])
-def test_what_other_users_may_write_to_is_not_swept_and_named(left: Path, others: int) -> None:
+def test_directory_writable_by_others_is_reported_not_swept(left: Path, others: int) -> None:
     left.chmod(others)
     found, (told,) = swept(left.parent)
     assert (found, left.exists()) == ([], True)
     assert f"rm -r {left}" in told
 
 
-def test_a_link_to_what_is_ours_is_not_swept(left: Path, tmp_path: Path) -> None:
+def test_sweep_ignores_link_to_own_directory(left: Path, tmp_path: Path) -> None:
     real = left.rename(tmp_path / "mine")
     left.symlink_to(real)
     assert swept(tmp_path) == ([], [])
     assert real.exists() and left.is_symlink()
 
 
-def test_the_directory_in_memory_is_this_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_directory_is_private_to_current_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dyno.runner.work_directory.MEMORY", tmp_path)
     fast = tmp_path / f"dyno-{os.geteuid()}"
     assert fast_root(tmp_path / "work") == fast

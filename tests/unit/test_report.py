@@ -171,7 +171,7 @@ def tables(shown: str) -> list[Table]:
 
 
 @pytest.mark.claim("Tiers are not ranked together")
-def test_there_is_a_table_for_each_phase_and_tier_and_none_mixes_tiers(run: Run) -> None:
+def test_each_phase_and_tier_has_its_own_table(run: Run) -> None:
     found = tables(printed(run))
     assert [(table.phase, table.tier) for table in found] == [
         (phase, tier) for phase in PHASES for tier in ("volatile", "process")
@@ -192,7 +192,7 @@ def test_the_best_stands_first_and_the_floor_last(run: Run) -> None:
         assert all(name.endswith(" (floor)") for name in names[len(wanted) :]), "whatever its figure"
 
 
-def test_columns_start_and_end_at_the_same_place_in_all_tables(run: Run) -> None:
+def test_columns_are_aligned_across_all_tables(run: Run) -> None:
     first, *others = tables(printed(run))
     for table in others:
         for name in ("engine", "remarks"):
@@ -218,7 +218,7 @@ def test_figures_are_those_of_the_run(run: Run) -> None:
             assert float(figure.replace(",", "")) == pytest.approx(RATES[name.split()[0]], rel=1e-3)
 
 
-def test_a_row_without_a_number_stands_behind_those_with_one_and_says_why(run: Run) -> None:
+def test_row_without_figure_ranks_last_and_states_reason(run: Run) -> None:
     spoilt = void(run, "sqlite", "record 3: got None, expected {'name': 'x'}")
     shown = printed(spoilt)
     (table,) = (table for table in tables(shown) if (table.phase, table.tier) == ("rand-key", "process"))
@@ -241,7 +241,7 @@ def test_every_remark_is_explained_below(run: Run) -> None:
         assert re.search(rf"^  {re.escape(code)}\b", legend, re.MULTILINE), code
 
 
-def test_response_times_have_columns_in_an_open_loop_only(run: Run) -> None:
+def test_response_time_columns_appear_only_in_open_loop(run: Run) -> None:
     assert "resp" not in printed(run)
     for table in tables(printed(open_loop(run))):
         assert re.search(r"p50 +p99 +max +resp p50 +resp p99 +(memory +)?on disk +remarks$", table.head.strip())
@@ -251,7 +251,7 @@ def test_response_times_have_columns_in_an_open_loop_only(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("operations", "far"), [(99_000, "–"), (100_000, "50.0 µs")])
-def test_the_longest_latency_is_shown_and_p9999_where_ten_took_longer(run: Run, operations: int, far: str) -> None:
+def test_max_is_always_shown_p9999_given_enough_operations(run: Run, operations: int, far: str) -> None:
     """The trials of a row are merged. In one of them, an operation takes 4 s."""
     recorder = Recorder()
     recorder.add_many(50_000, operations // 2)
@@ -270,14 +270,14 @@ def test_the_longest_latency_is_shown_and_p9999_where_ten_took_longer(run: Run, 
             assert set(table.under("p99.99")) == {far}
 
 
-def test_a_bulk_call_has_no_response_time_beside_phases_that_have_one(run: Run) -> None:
+def test_bulk_call_has_empty_response_time_columns(run: Run) -> None:
     for table in tables(printed(open_loop(run))):
         if table.phase == "insert-blind-indices":
             start = table.column("resp p50")[0]
             assert all(line[start : table.column("resp p99")[1]].strip() == "" for line in table.lines)
 
 
-def test_the_loop_that_measured_is_told_with_its_cost(run: Run) -> None:
+def test_measuring_loop_is_printed_with_its_cost(run: Run) -> None:
     native = {**NATIVE, "operation_ns": 51.6}, {**NATIVE, "operation_ns": 48.0}, {**NATIVE, "operation_ns": 90.0}
     assert "\nMeasured by the native loop (time-stamp counter, 52 ns an operation)\n" in printed(
         by_loops(run, *native)
@@ -290,7 +290,7 @@ def test_the_loop_that_measured_is_told_with_its_cost(run: Run) -> None:
     assert "Measured by" not in printed(replace(run, attempts=tuple(replace(a, loop=None) for a in run.attempts)))
 
 
-def test_the_loop_that_measured_the_real_run_is_printed(measured: Run) -> None:
+def test_measuring_loop_of_real_run_is_printed(measured: Run) -> None:
     assert re.search(r"^Measured by the (native|python) loop \(.*, \d+ ns an operation\)$", printed(measured), re.M)
 
 
@@ -299,7 +299,7 @@ CPU = "cpu: CPU time of all threads, for each item that the throughput counts"
 
 
 @pytest.mark.claim("CPU time is shown beside every throughput")
-def test_cpu_time_for_each_item_stands_beside_the_throughput(run: Run) -> None:
+def test_cpu_time_per_item_follows_throughput(run: Run) -> None:
     shown = printed(using(run))
     assert CPU in shown and "client, server:" not in shown
     for table in tables(shown):
@@ -326,7 +326,7 @@ def test_cpu_time_has_two_digits_or_whole_units(ns: float | None, shown: str) ->
 
 
 @pytest.mark.claim("CPU time is shown beside every throughput")
-def test_that_of_a_server_stands_beside_its_clients(run: Run) -> None:
+def test_server_cpu_time_stands_beside_client_cpu_time(run: Run) -> None:
     """Without a server the cell is empty. A server that used too little for the kernel's ticks has a dash."""
     shown = printed(using(run, **SERVED))
     assert CPU not in shown and "  client, server: CPU time of their processes" in shown
@@ -340,14 +340,14 @@ def test_that_of_a_server_stands_beside_its_clients(run: Run) -> None:
         )
 
 
-def test_a_row_without_a_number_has_no_cpu_time(run: Run) -> None:
+def test_row_without_figure_has_no_cpu_time(run: Run) -> None:
     for table in tables(printed(void(using(run, **SERVED), "sqlite", "wrong"))):
         if (table.phase, table.tier) == ("rand-key", "process"):
             (line,) = (line for line in table.lines if line.startswith("sqlite"))
             assert "µs" not in line and "ms" not in line
 
 
-def test_a_page_heads_its_columns_of_cpu_time_by_the_unit(run: Run) -> None:
+def test_page_cpu_column_headings_name_the_unit(run: Run) -> None:
     for server in ({}, SERVED):
         found = using(run, **server)
         for group in groups(found):
@@ -376,7 +376,7 @@ MEMORY = "memory: the most that was resident during the phase"
 
 
 @pytest.mark.claim("Peak memory is that of a phase, for clients and server apart")
-def test_peak_memory_has_a_column_if_it_was_measured(run: Run) -> None:
+def test_peak_memory_column_appears_only_if_measured(run: Run) -> None:
     old = printed(changed(run, lambda _, s: replace(s, client_peak_bytes=None)))
     assert MEMORY not in old and not any(" memory" in table.head for table in tables(old))
     shown = printed(with_peaks(run))
@@ -388,7 +388,7 @@ def test_peak_memory_has_a_column_if_it_was_measured(run: Run) -> None:
         assert ("64.0 MiB" in table.under("server mem")) is (table.tier == "process")
 
 
-def test_peak_memory_in_documents_and_on_the_page(run: Run) -> None:
+def test_markdown_page_and_json_have_peak_memory(run: Run) -> None:
     shown = with_peaks(using(run, **SERVED), sqlite=64 << 20)
     for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
         heads = ["client memory", "server memory"][: 2 if group.tier is Tier.PROCESS else 1]
@@ -398,7 +398,7 @@ def test_peak_memory_in_documents_and_on_the_page(run: Run) -> None:
     assert cell["client_peak_bytes"] == 150 << 20
 
 
-def test_a_phase_that_makes_no_sense_has_no_row_and_is_told_below(run: Run) -> None:
+def test_absent_phase_has_no_row_but_a_reason(run: Run) -> None:
     why = "keeps nothing in files, so that it can't be cold"
     shown = printed(absent(run, "lmdb", "rand-key", why))
     assert shown.count(f"Not measured\n  rand-key: lmdb {why}\n") == 1
@@ -408,7 +408,7 @@ def test_a_phase_that_makes_no_sense_has_no_row_and_is_told_below(run: Run) -> N
     assert "Not measured" not in printed(run)
 
 
-def test_a_phase_that_makes_no_sense_for_several_rows_of_an_engine_is_told_once(run: Run) -> None:
+def test_absent_phase_is_listed_once_per_engine(run: Run) -> None:
     # The null engine has a row at each tier, but is named once.
     shown = printed(absent(run, "null", "mixed", "does nothing"))
     assert shown.partition("Not measured\n")[2].partition("\n\n")[0] == "  mixed: null does nothing"
@@ -423,7 +423,7 @@ def at_cold(run: Run, client: int | None, server: int | None = 0, temperature: s
     return row.remarks()
 
 
-def test_a_cold_phase_says_what_was_read_from_the_device(run: Run) -> None:
+def test_cold_phase_remark_states_bytes_read(run: Run) -> None:
     assert "read 1.20MiB" in at_cold(run, 12 * 2**20 // 10)
     assert "read 3.00MiB" in at_cold(run, 2**20, 2 * 2**20), "by client and server"
     assert "read 0B" in at_cold(run, 0)
@@ -432,11 +432,11 @@ def test_a_cold_phase_says_what_was_read_from_the_device(run: Run) -> None:
 
 
 @pytest.mark.parametrize("temperature", ["hot", "lukewarm", "none"])
-def test_what_a_phase_read_that_was_not_cold_is_no_remark(run: Run, temperature: str) -> None:
+def test_read_remark_is_absent_unless_phase_is_cold(run: Run, temperature: str) -> None:
     assert not any(remark.startswith("read ") for remark in at_cold(run, 2**20, temperature=temperature))
 
 
-def test_a_run_that_is_not_complete_says_so(run: Run) -> None:
+def test_incomplete_run_states_how_many_trials_ended(run: Run) -> None:
     assert "Not complete" not in printed(run)
     cut = replace(run, attempts=run.attempts[:-1])
     assert f"Not complete: {len(run.attempts) - 1} trials of {len(run.attempts)} have ended" in printed(cut)
@@ -486,7 +486,7 @@ def cell(found: Mapping[str, Any], engine: str, phase: str, tier: str | None = N
     return one
 
 
-def test_json_has_every_key_of_the_design_for_every_cell_and_phase(run: Run) -> None:
+def test_json_cells_have_every_documented_key(run: Run) -> None:
     found = plain(void(run, "lmdb", "wrong"))
     assert len(found["cells"]) == len(run.cells) * len(PHASES)
     for each in found["cells"]:
@@ -516,7 +516,7 @@ def test_json_has_the_figures_of_the_run(measured: Run) -> None:
             assert each["floor"] is asked.engine.startswith("null")
 
 
-def test_latencies_grow_with_the_percentile_and_are_unknown_for_a_bulk_call(run: Run) -> None:
+def test_latencies_increase_and_memory_has_no_disk_bytes(run: Run) -> None:
     found = plain(run)
     one = cell(found, "sqlite", "rand-key")["latency_ns"]
     assert all(a <= b for a, b in pairwise(one[name] for name in LATENCIES))
@@ -524,7 +524,7 @@ def test_latencies_grow_with_the_percentile_and_are_unknown_for_a_bulk_call(run:
     assert cell(found, "sqlite", "rand-key")["bytes_on_disk"] > 0
 
 
-def test_json_has_null_for_what_is_not_known(run: Run) -> None:
+def test_json_has_null_for_unknown_figures(run: Run) -> None:
     each = cell(plain(void(run, "lmdb", "got None")), "lmdb", "rand-key")
     assert (each["valid"], each["why"]) == (False, "void: got None")
     for name in ("throughput", "operations", "items", "elapsed_ns", "bytes_on_disk"):
@@ -533,7 +533,7 @@ def test_json_has_null_for_what_is_not_known(run: Run) -> None:
     assert each["samples"] == 0
 
 
-def test_json_has_what_was_used_and_how_it_was_measured(measured: Run) -> None:
+def test_json_has_resources_loop_temperature_and_series(measured: Run) -> None:
     for each in plain(measured)["cells"]:
         assert set(each["client"]) == USED
         assert each["client"]["user_ns"] >= 0 and each["server"] is None
@@ -586,7 +586,7 @@ def test_json_has_the_cpu_time_of_each_item(run: Run) -> None:
     }
 
 
-def test_json_has_the_phases_that_make_no_sense_apart_from_the_rows(run: Run) -> None:
+def test_json_lists_absent_phases_apart_from_cells(run: Run) -> None:
     assert plain(run)["absent"] == []
     found = plain(absent(run, "lmdb", "rand-key", "keeps nothing"))
     asked = next(asked for asked in run.cells if asked.engine == "lmdb")
@@ -603,7 +603,7 @@ def test_json_has_the_phases_that_make_no_sense_apart_from_the_rows(run: Run) ->
     assert ("lmdb", "rand-key") not in {(c["engine"], c["phase"]) for c in found["cells"]}
 
 
-def test_an_option_that_was_asked_for_is_in_the_engines_name(run: Run) -> None:
+def test_json_engine_name_includes_requested_option(run: Run) -> None:
     sqlite = next(at for at, asked in enumerate(run.cells) if asked.engine == "sqlite")
     cells = [replace(c, options={"cache_mib": 8}) if at == sqlite else c for at, c in enumerate(run.cells)]
     assert cell(plain(replace(run, cells=tuple(cells))), "sqlite:cache_mib=8", "rand-key")["valid"]
@@ -651,7 +651,7 @@ def flat(each: Mapping[str, Any], name: str) -> str:
     return "" if value is None else str(value)
 
 
-def test_csv_has_a_column_for_every_key_of_the_design(run: Run) -> None:
+def test_csv_has_column_for_every_documented_key(run: Run) -> None:
     heads = set(next(csv.reader(io.StringIO(export.as_csv(export.cells(run))))))
     assert heads >= KEYS - {"params", "throughput", "latency_ns"}
     assert heads >= {f"throughput_{name}" for name in THROUGHPUT} | {f"latency_{name}_ns" for name in LATENCY}
@@ -675,7 +675,7 @@ def markdown_tables(run: Run) -> list[list[list[str]]]:
     return [table for table in found if table]
 
 
-def test_markdown_tables_have_as_many_cells_in_every_line(run: Run) -> None:
+def test_markdown_table_lines_have_equal_cell_counts(run: Run) -> None:
     other = replace(
         run, cells=tuple(replace(c, params={**c.params, "records": 5}) for c in run.cells[:1]) + run.cells[1:]
     )
@@ -692,7 +692,7 @@ def test_markdown_tables_have_as_many_cells_in_every_line(run: Run) -> None:
     assert "records" not in markdown_tables(run)[0][0]
 
 
-def test_markdown_escapes_what_would_be_a_border(run: Run) -> None:
+def test_markdown_escapes_pipes_in_cells(run: Run) -> None:
     cells = [replace(c, options={"url": "a|b"}) if c.engine == "sqlite" else c for c in run.cells]
     found = markdown_tables(replace(run, cells=tuple(cells)))
     assert any(line[0] == r"sqlite:url=a\|b" for table in found for line in table)
@@ -704,7 +704,7 @@ def test_markdown_says_phase_and_tier_above_each_table(run: Run) -> None:
     assert titles == [(phase, tier) for phase in PHASES for tier in ("volatile", "process")]
 
 
-def test_markdown_has_response_times_in_an_open_loop_only(run: Run) -> None:
+def test_markdown_has_response_times_only_in_open_loop(run: Run) -> None:
     assert "resp" not in as_markdown(run)
     shown = open_loop(run)
     for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
@@ -736,7 +736,7 @@ def test_markdown_has_cpu_time_beside_the_throughput(run: Run) -> None:
     assert "\n- client, server: CPU time of their processes" in as_markdown(shown)
 
 
-def test_markdown_says_what_was_not_measured(run: Run) -> None:
+def test_markdown_lists_absent_phases(run: Run) -> None:
     shown = as_markdown(absent(run, "lmdb", "rand-key", "keeps nothing"))
     assert "\n- not measured: rand-key: lmdb keeps nothing\n" in shown
     assert "not measured" not in as_markdown(run)
@@ -745,7 +745,7 @@ def test_markdown_says_what_was_not_measured(run: Run) -> None:
 # -- a run file of schema 1 -----------------------------------------------------------------------------------
 
 
-def test_an_old_run_file_is_shown_without_what_it_does_not_know() -> None:
+def test_schema_1_run_prints_without_unknown_fields() -> None:
     old = results.load(OLD)
     assert old.header["schema"] == 1
     shown = printed(old)
@@ -757,7 +757,7 @@ def test_an_old_run_file_is_shown_without_what_it_does_not_know() -> None:
         assert unknown not in shown
 
 
-def test_an_old_run_file_has_null_for_what_it_does_not_know() -> None:
+def test_schema_1_run_exports_null_for_unknown_fields() -> None:
     old = results.load(OLD)
     found = plain(old)
     assert found["absent"] == []
@@ -799,7 +799,7 @@ def test_show_prints_each_form(shell: Shell, measured: Run, flag: str, form: Cal
 
 
 @pytest.mark.claim("Figures of an outside tool are in no ratio with what Dyno timed")
-def test_what_a_tool_reported_stands_in_a_table_of_its_own_with_its_name(run: Run) -> None:
+def test_tool_reported_rows_have_their_own_named_table(run: Run) -> None:
     """A tool reported SQLite's rows, and Dyno measured LMDB's: they share no table and no ranking."""
     mixed = changed(run, lambda name, s: replace(s, reported_by="hammer 1.0") if name == "sqlite" else s)
     found = [group for group in groups(mixed) if (group.phase, group.tier) == ("rand-key", Tier.PROCESS)]
@@ -816,13 +816,13 @@ def test_what_a_tool_reported_stands_in_a_table_of_its_own_with_its_name(run: Ru
     assert {group.place for group in groups(whole)} == set(PHASES), "the same for all of a phase: one table"
 
 
-def test_a_row_without_a_figure_stands_with_what_it_was_to_be_compared_with(run: Run) -> None:
+def test_failed_row_shares_table_of_reported_competitors(run: Run) -> None:
     whole = changed(run, lambda name, s: replace(s, reported_by="hammer 1.0"))
     failed = replace(whole, attempts=tuple(a for a in whole.attempts if whole.cells[a.cell].engine != "lmdb"))
     assert len([group for group in groups(failed) if group.phase == "mixed"]) == 2, "one for each tier"
 
 
-def test_bytes_are_a_column_of_their_own_and_what_a_phase_is_ranked_by_if_it_says_so(run: Run) -> None:
+def test_bandwidth_has_column_and_ranks_phases_declaring_it(run: Run) -> None:
     # The slower engine moves more bytes.
     moved = changed(run, lambda name, s: replace(s, bytes=s.items * (10**6 if name == "lmdb" else 10)))
     shown = printed(moved)
@@ -834,7 +834,7 @@ def test_bytes_are_a_column_of_their_own_and_what_a_phase_is_ranked_by_if_it_say
         assert group.rows[0].summary.cell.engine == first
 
 
-def test_parts_of_a_latency_stand_beside_it_in_the_suites_order(run: Run) -> None:
+def test_latency_parts_are_listed_in_suite_order(run: Run) -> None:
     parts = {"wait": times(2_000), "connect": times(3_000), "send": times(1_000)}
     split = changed(run, lambda _, s: replace(s, by_part=parts))
     header = {**run.header, "phases": [{"name": "rand-key", "parts": ["send", "connect", "wait"]}]}
@@ -846,7 +846,7 @@ def test_parts_of_a_latency_stand_beside_it_in_the_suites_order(run: Run) -> Non
     )
 
 
-def test_where_nothing_is_stored_no_tier_is_named(run: Run) -> None:
+def test_run_without_tiers_names_no_tier(run: Run) -> None:
     cells = tuple(replace(cell, tier=None) for cell in run.cells if cell.engine in ("lmdb", "sqlite"))
     places = [at for at, cell in enumerate(run.cells) if cell.engine in ("lmdb", "sqlite")]
     attempts = tuple(replace(a, cell=places.index(a.cell)) for a in run.attempts if a.cell in places)

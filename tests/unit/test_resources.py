@@ -33,7 +33,7 @@ def restless() -> Iterator[int]:
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(sys.platform != "linux", reason="by the kernel's list of children")
-def test_a_process_that_goes_while_it_is_looked_at_is_nobodys_error(restless: int) -> None:
+def test_descendant_search_tolerates_vanishing_processes(restless: int) -> None:
     deadline = time.monotonic() + 30
     while not list(descendants(restless)) and time.monotonic() < deadline:
         pass
@@ -42,7 +42,7 @@ def test_a_process_that_goes_while_it_is_looked_at_is_nobodys_error(restless: in
 
 
 @pytest.mark.parametrize(("takes", "looks"), [(0.0, 200), (0.004, 24), (5.0, 10)], ids=["small", "large", "huge"])
-def test_looking_for_new_processes_takes_little_of_the_time_and_is_never_left_for_long(
+def test_process_search_interval_adapts_to_its_cost(
     monkeypatch: pytest.MonkeyPatch, takes: float, looks: int
 ) -> None:
     """Counts the searches in ten seconds at 20 reads per second, on fake clocks."""
@@ -63,7 +63,7 @@ def test_looking_for_new_processes_takes_little_of_the_time_and_is_never_left_fo
     assert abs(len(found) - looks) <= looks // 8
 
 
-def test_a_process_that_was_found_is_weighed_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_descendants_is_read_at_every_check(monkeypatch: pytest.MonkeyPatch) -> None:
     weighed = []
     monkeypatch.setattr(trial, "descendants", lambda pid: [7, 8])
     monkeypatch.setattr(trial, "anonymous_bytes", lambda pids: weighed.append(list(pids)) or 0)
@@ -72,7 +72,7 @@ def test_a_process_that_was_found_is_weighed_at_each_look(monkeypatch: pytest.Mo
     assert weighed == [[1, 7, 8]] * 2
 
 
-def test_checks_have_a_time_of_their_own() -> None:
+def test_check_time_extends_trial_deadline() -> None:
     """A trial has 100 s, from moment 0. The time of checks extends this deadline."""
     report, second = TrialReport(lambda phase: None, 0), 10**9
 

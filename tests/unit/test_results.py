@@ -48,7 +48,7 @@ def old() -> Run:
 
 
 @pytest.mark.claim("A run file of schema 1 is still read")
-def test_a_run_of_schema_1_is_read_whole(old: Run) -> None:
+def test_schema_1_run_is_read_completely(old: Run) -> None:
     assert json.loads(OLD.read_text().splitlines()[0])["schema"] == 1
     assert old.complete
     assert len(old.cells) == 6
@@ -66,7 +66,7 @@ def test_a_run_of_schema_1_is_read_whole(old: Run) -> None:
 
 
 @pytest.mark.claim("A run file of schema 1 is still read")
-def test_what_schema_1_does_not_tell_is_unknown(old: Run) -> None:
+def test_fields_missing_from_schema_1_are_unknown(old: Run) -> None:
     for attempt in old.attempts:
         assert (attempt.loop, attempt.absent, attempt.strain) == (None, {}, {})
         for sample in attempt.samples:
@@ -76,7 +76,7 @@ def test_what_schema_1_does_not_tell_is_unknown(old: Run) -> None:
             assert (sample.series, sample.temperature) == ((), "none")
 
 
-def test_a_run_of_schema_1_is_shown_in_every_form(shell: Shell) -> None:
+def test_schema_1_run_is_shown_in_every_form(shell: Shell) -> None:
     table, as_json, as_csv, markdown = (
         shell.dyno("show", OLD, *form) for form in ((), ("--json",), ("--csv",), ("--markdown",))
     )
@@ -94,7 +94,7 @@ def test_a_run_of_schema_1_is_shown_in_every_form(shell: Shell) -> None:
     assert 0 < read["latency_ns"]["p50"] < read["latency_ns"]["max"]
 
 
-def test_a_run_of_schema_1_is_not_gone_on_with(shell: Shell) -> None:
+def test_resume_of_schema_1_run_is_refused(shell: Shell) -> None:
     """Another loop measured the trials of schema 1, so a run can't continue them."""
     shutil.copyfile(OLD, shell.file)
     plan = ("-p", "records=50", "--samples", "2", "--phases", ",".join(PHASES), "--budget", "5")
@@ -105,7 +105,7 @@ def test_a_run_of_schema_1_is_not_gone_on_with(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("schema", [0, 5, "2", None])
-def test_a_run_of_another_schema_is_refused_by_the_ones_that_are_read(schema: Any, tmp_path: Path) -> None:
+def test_unsupported_schema_error_lists_supported_schemas(schema: Any, tmp_path: Path) -> None:
     header, *lines = OLD.read_text().splitlines()
     file = tmp_path / "r.json"
     file.write_text("\n".join([json.dumps({**json.loads(header), "schema": schema}), *lines, ""]))
@@ -149,7 +149,7 @@ FROZEN: dict[tuple[Path, str, str], tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize(("file", "engine", "phase"), FROZEN, ids=lambda of: of.stem if isinstance(of, Path) else of)
-def test_a_file_keeps_its_figures_in_every_form(shell: Shell, file: Path, engine: str, phase: str) -> None:
+def test_stored_run_keeps_its_figures_in_every_form(shell: Shell, file: Path, engine: str, phase: str) -> None:
     forms = [("--json",), ("--csv",), ("-o", "x.parquet")]
     shown = [shell.dyno("show", file, *form) for form in forms]
     assert [ended.status for ended in shown] == [0, 0, 0]
@@ -183,7 +183,7 @@ def the_one(rows: list[dict[str, Any]], engine: str, phase: str) -> dict[str, An
     return found
 
 
-def test_a_run_of_schema_2_is_read_whole() -> None:
+def test_schema_2_run_is_read_completely() -> None:
     run = results.load(NEW)
     assert run.header["schema"] == 2 and run.complete
     assert [cell.asked for cell in run.cells if not cell.floor] == ["lmdb", "sqlite:journal_mode=delete"]
@@ -197,7 +197,7 @@ def test_a_run_of_schema_2_is_read_whole() -> None:
             assert cold.client and cold.client["read_bytes"]
 
 
-def test_a_file_of_the_future_is_refused_in_one_line(shell: Shell) -> None:
+def test_future_schema_is_refused_in_one_line(shell: Shell) -> None:
     header, *lines = NEW.read_text().splitlines()
     shell.file.write_text("\n".join([json.dumps({**json.loads(header), "schema": 99, "cells": {}}), *lines, ""]))
     for form in ((), ("--json",), ("-o", "x.parquet")):
@@ -229,7 +229,7 @@ def value_at(histogram: HdrHistogram, percentile: float) -> int:
 
 
 @given(st.lists(COUNTS, min_size=1, max_size=4))
-def test_percentiles_are_those_of_the_library(parts: list[dict[int, int]]) -> None:
+def test_percentiles_match_the_hdrhistogram_library(parts: list[dict[int, int]]) -> None:
     encoded = [library(part).encode() for part in parts]
     merged = HdrHistogram(LOWEST, HIGHEST, DIGITS)
     for text in encoded:
@@ -239,7 +239,7 @@ def test_percentiles_are_those_of_the_library(parts: list[dict[int, int]]) -> No
 
 
 @pytest.mark.parametrize("total", [*range(1, 60), 999, 1000, 1001, 20_000, 123_457, 10**9])
-def test_percentiles_have_the_rank_that_so_many_reach(total: int) -> None:
+def test_percentile_ranks_are_exact_for_any_count(total: int) -> None:
     """At these counts an error of one in the rank changes the value."""
     many, rest = divmod(total, 50)
     histogram = library({1000 + at: count for at in range(50) if (count := many + (at < rest))})
@@ -259,7 +259,7 @@ def test_percentiles_have_the_rank_that_so_many_reach(total: int) -> None:
     ],
     ids=["empty", "short", "junk", "cut", "of another kind", "of another range"],
 )
-def test_what_is_no_histogram_of_ours_is_refused(whole: bytes) -> None:
+def test_invalid_histogram_is_refused(whole: bytes) -> None:
     with pytest.raises(ValueError, match=r"^not a histogram: "):
         percentiles([whole])
 
@@ -365,7 +365,7 @@ def written(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_is_written_is_read_back(written: Path) -> None:
+def test_run_file_round_trips_every_field(written: Path) -> None:
     for one in (SAMPLE, ATTEMPT):
         plain = [f.name for f in fields(one) if f.name not in ("void", "bulk") and not getattr(one, f.name)]
         assert plain in ([], ["settled"], ["cell"]), "every field has a value that is not its default"
@@ -375,7 +375,7 @@ def test_what_is_written_is_read_back(written: Path) -> None:
     assert run.attempts == (ATTEMPT,)
 
 
-def test_what_a_later_dyno_adds_to_a_trial_is_passed_over(written: Path) -> None:
+def test_unknown_trial_fields_are_ignored(written: Path) -> None:
     header, line = written.read_text().splitlines()
     trial = json.loads(line)
     trial["later"] = 1
@@ -399,7 +399,7 @@ Ran = tuple[Ended, Shell]
 
 
 @pytest.mark.claim("A run records which loop measured, by which clock, and at what cost")
-def test_a_trial_says_what_measured_it(ran: Ran) -> None:
+def test_trial_records_its_measuring_loop(ran: Ran) -> None:
     for attempt in ran[1].attempts():
         loop = attempt["loop"]
         assert set(loop) == {"name", "clock", "python", "operation_ns", "span_ns"}
@@ -409,14 +409,14 @@ def test_a_trial_says_what_measured_it(ran: Ran) -> None:
 
 
 @pytest.mark.claim("A run records which loop measured, by which clock, and at what cost")
-def test_the_loop_that_was_asked_for_measures(shell: Shell) -> None:
+def test_requested_loop_is_used_and_recorded(shell: Shell) -> None:
     shell.dyno("run", "records", "-e", "memory", *small(samples=1, loop="python"), "-o", shell.file)
     assert {attempt["loop"]["name"] for attempt in shell.attempts()} == {"python"}
     assert {attempt["loop"]["clock"] for attempt in shell.attempts()} == {"monotonic clock"}
     assert json.loads(shell.file.read_text().splitlines()[0])["plan"]["loop"] == "python"
 
 
-def test_a_trial_says_what_the_machine_suffered(ran: Ran) -> None:
+def test_trial_records_machine_strain(ran: Ran) -> None:
     for attempt in ran[1].attempts():
         assert set(attempt["strain"]) == {
             "steal_percent",
@@ -432,7 +432,7 @@ def test_a_trial_says_what_the_machine_suffered(ran: Ran) -> None:
         assert attempt["strain"]["elapsed_ns"] == attempt["duration_ns"]
 
 
-def test_a_trial_says_what_its_processes_used(ran: Ran) -> None:
+def test_trial_records_resources_of_its_processes(ran: Ran) -> None:
     for attempt in ran[1].attempts():
         assert set(attempt["resources"]) == {"client", "server", "peak_anonymous_bytes"}
         used = attempt["resources"]["client"]
@@ -456,7 +456,7 @@ def test_a_trial_says_what_its_processes_used(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("clients", [1, 3])
-def test_what_the_clients_used_is_told_of_a_phase_and_of_the_trial(shell: Shell, clients: int) -> None:
+def test_client_resources_are_recorded_per_phase_and_trial(shell: Shell, clients: int) -> None:
     """`burner` takes 2 ms of CPU time for each of 300 gets, and as much in the untimed round before."""
     shell.plugins = [TESTS / "plugins" / "lively"]
     shell.dyno("run", "records", "-e", "burner", *small(samples=1, clients=clients), "-o", shell.file)
@@ -472,7 +472,7 @@ def cpu_ns(used: dict[str, int]) -> int:
     return used["user_ns"] + used["system_ns"]
 
 
-def test_a_phase_that_makes_no_sense_has_a_reason_and_no_sample(ran: Ran) -> None:
+def test_absent_phase_has_a_reason_and_no_sample(ran: Ran) -> None:
     (memory,), (sqlite,) = (ran[1].attempts(engine) for engine in ("memory", "sqlite"))
     assert list(memory["absent"]) == ["scan-cold"]
     assert [sample["phase"] for sample in memory["samples"]] == ["insert-blind-indices", "rand-key"]
@@ -480,7 +480,7 @@ def test_a_phase_that_makes_no_sense_has_a_reason_and_no_sample(ran: Ran) -> Non
     assert [sample["phase"] for sample in sqlite["samples"]] == ["insert-blind-indices", "rand-key", "scan-cold"]
 
 
-def test_what_was_not_measured_is_null(ran: Ran) -> None:
+def test_unmeasured_fields_are_null(ran: Ran) -> None:
     """A closed loop has no response times; a phase of less than a second has no series."""
     for attempt in ran[1].attempts():
         for sample in attempt["samples"]:

@@ -75,7 +75,7 @@ def together(clients: int, each: Callable[[SharedClient], Any]) -> list[Any]:
 # -- batches ----------------------------------------------------------------------------------------------
 
 
-def test_all_start_at_one_moment_and_none_before_it() -> None:
+def test_all_clients_start_at_the_common_time() -> None:
     def each(member: SharedClient) -> tuple[int, int]:
         start = member.start(READY, time.monotonic_ns, nothing)
         assert start is not None
@@ -90,7 +90,7 @@ def test_all_start_at_one_moment_and_none_before_it() -> None:
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
-def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
+def test_waiting_clients_together_poll_at_single_client_rate() -> None:
     """The last client may itself wait for a server that needs a core. All waiting clients together check the barrier
     as often as one."""
     clients = 24
@@ -135,11 +135,11 @@ def test_batch_has_the_same_times_for_all_clients() -> None:
     assert abs(times[0].full_ns - 100 * MS) < 50 * MS
 
 
-def test_batch_with_an_idle_client_has_no_full_time() -> None:
+def test_batch_with_idle_client_has_no_full_time() -> None:
     assert {time.full_ns for time in batch_times(operations=0)} == {0}
 
 
-def test_served_batch_is_long_compared_with_its_end() -> None:
+def test_served_batch_length_is_multiple_of_drain_time() -> None:
     served = SingleClient(served=True, connections=4)
     served.start(READY, lambda: 0, nothing)
     served.finish(90 * MS, 100 * MS, 10_000, MOST, lambda: 0)
@@ -147,7 +147,7 @@ def test_served_batch_is_long_compared_with_its_end() -> None:
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_a_lost_core_between_two_clocks_changes_no_batchs_time(early: bool) -> None:
+def test_clock_offset_is_robust_to_preemption(early: bool) -> None:
     losses = iter([0.05, 0.05])
 
     def interrupted() -> int:
@@ -162,7 +162,7 @@ def test_a_lost_core_between_two_clocks_changes_no_batchs_time(early: bool) -> N
     ("states", "go"),
     [([READY, READY], True), ([READY, GONE], True), ([GONE, GONE], False), ([READY, STOP], False)],
 )
-def test_a_batch_begins_while_one_has_work_and_none_stops_it(states: list[int], go: bool) -> None:
+def test_batch_begins_with_work_unless_a_client_stops(states: list[int], go: bool) -> None:
     found = together(2, lambda member: member.start(states[member._client], time.monotonic_ns, nothing))
     assert [start is not None for start in found] == [go, go]
 
@@ -175,7 +175,7 @@ def landed(operations: int, elapsed_ns: int, most: int = MOST) -> SingleClient:
     return single
 
 
-def test_the_first_batch_is_a_slice_and_those_after_it_grow() -> None:
+def test_batches_grow_gradually_from_a_single_operation() -> None:
     assert SingleClient().operations() == 1
     lengths = []
     single, elapsed = SingleClient(), 1_000
@@ -188,13 +188,13 @@ def test_the_first_batch_is_a_slice_and_those_after_it_grow() -> None:
     assert all(after <= GROWTH * before for before, after in pairwise([1_000, *lengths]))
 
 
-def test_a_batch_is_as_long_as_many_operations_of_the_slowest() -> None:
+def test_batch_length_fits_many_operations_of_slowest_client() -> None:
     assert landed(100, 500 * MS).length_ns() == OPERATIONS * 5 * MS
     # The batch is shorter if the fastest client would have to hold too many operations.
     assert landed(100, 500 * MS, most=40).length_ns() == 20 * 5 * MS
 
 
-def test_a_batch_of_short_operations_has_no_more_than_the_caches_hold() -> None:
+def test_batch_of_short_operations_fits_in_caches() -> None:
     assert landed(10_000, MS).length_ns() == CACHED * 100
     known = SingleClient()
     known.expect(100.0)
@@ -204,7 +204,7 @@ def test_a_batch_of_short_operations_has_no_more_than_the_caches_hold() -> None:
     assert known.length_ns() == CACHED * 100 and CACHED < known.operations() <= 2 * CACHED
 
 
-def test_inputs_are_there_for_longer_than_the_batch_lasts() -> None:
+def test_prepared_inputs_outlast_the_batch() -> None:
     single = landed(1_000, 5 * MS)
     assert single.operations() * 5_000 >= 1.4 * single.length_ns()
     assert 0 < landed(10**6, 5 * MS, most=1_000).operations() <= 1_000
@@ -226,7 +226,7 @@ def test_slices_are_built_ahead_until_there_are_enough() -> None:
 
 
 @pytest.mark.parametrize(("ordered", "there"), [(False, 8), (True, 4)])
-def test_a_round_whose_inputs_depend_on_answers_waits_for_them(ordered: bool, there: int) -> None:
+def test_only_ordered_rounds_wait_for_earlier_answers(ordered: bool, there: int) -> None:
     queue = InputQueue(numbers(2, 2), endless=True, ordered=ordered)
     queue.load(lambda: queue.operations >= 8)
     assert queue.operations == there
@@ -254,7 +254,7 @@ class Short(SingleClient):
         return 4
 
 
-def test_what_a_batch_cuts_goes_on_in_the_next_and_is_judged_once_and_whole(clock: Clock) -> None:
+def test_interrupted_slice_resumes_and_is_checked_once_whole(clock: Clock) -> None:
     judged: list[list[Any]] = []
 
     def check(answers: Sequence[Any]) -> int:
@@ -272,7 +272,7 @@ def test_what_a_batch_cuts_goes_on_in_the_next_and_is_judged_once_and_whole(cloc
     assert tally.wall_ns >= 10**9
 
 
-def test_what_the_budget_cuts_is_judged_as_far_as_it_is_done(clock: Clock) -> None:
+def test_slice_cut_by_budget_has_completed_part_checked(clock: Clock) -> None:
     judged: list[int] = []
     work = Operations(lambda _: [clock.taking(10)], range(9), lambda answers: judged.append(len(answers)) or 0)
     tally = measured_with([work], Short(), budget_ns=45)
@@ -280,7 +280,7 @@ def test_what_the_budget_cuts_is_judged_as_far_as_it_is_done(clock: Clock) -> No
 
 
 @pytest.mark.claim("A transaction that holds many reads is timed from its opening")
-def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock: Clock) -> None:
+def test_transaction_overhead_counts_in_elapsed_but_not_latency(clock: Clock) -> None:
     events: list[str] = []
 
     @contextmanager
@@ -346,7 +346,7 @@ def test_client_out_of_time_runs_no_more_batches(clock: Clock) -> None:
         (0, 0, 0, 1_500 * MS),
     ],
 )
-def test_idle_time_at_the_ends_of_batches_is_excluded(
+def test_known_idle_time_at_batch_ends_is_excluded(
     full_operations: int, full_ns: int, busy_ns: int, elapsed_ns: int
 ) -> None:
     tally = Tally(operations=1_000, elapsed_ns=1_500 * MS, busy_ns=busy_ns)
@@ -370,7 +370,7 @@ class Later(SingleClient):
 
 
 @pytest.mark.parametrize("in_bulk", [False, True])
-def test_nothing_is_called_before_all_start(monkeypatch: pytest.MonkeyPatch, in_bulk: bool) -> None:
+def test_no_operation_begins_before_all_clients_start(monkeypatch: pytest.MonkeyPatch, in_bulk: bool) -> None:
     clock = install(monkeypatch, reading=7)
     begun: list[int] = []
     scheduler = Later()
@@ -386,7 +386,7 @@ def test_nothing_is_called_before_all_start(monkeypatch: pytest.MonkeyPatch, in_
     assert tally.elapsed_ns >= 0
 
 
-def test_bytes_and_parts_are_of_what_did_not_raise(clock: Clock) -> None:
+def test_bytes_and_parts_exclude_failed_operations(clock: Clock) -> None:
     def call(number: int) -> bytes:
         if number == 1:
             raise OSError
@@ -406,7 +406,7 @@ def test_bytes_and_parts_are_of_what_did_not_raise(clock: Clock) -> None:
     assert measured_with([Operations(lambda _: [abs], range(3), len)], None).bytes is None
 
 
-def test_pauses_of_the_engines_own_threads_are_told() -> None:
+def test_pause_cpu_counts_engine_threads_not_checks() -> None:
     """A thread works while answers are checked; the check itself is not the engine's work."""
     done = threading.Event()
 

@@ -47,7 +47,7 @@ def contents(home: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("shares", [True, False], ids=["as it can", "without shared blocks"])
-def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
+def test_copy_keeps_contents_and_holes_and_is_writable(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shares: bool
 ) -> None:
     if not shares:
@@ -65,7 +65,7 @@ def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
     assert contents(tmp_path / "kept" / "0") == before
 
 
-def test_a_copy_has_the_preallocated_space_and_the_modes_of_the_original(
+def test_copy_keeps_preallocated_space_and_file_modes(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filesystem, "_FICLONE", 0)
@@ -83,7 +83,9 @@ def test_a_copy_has_the_preallocated_space_and_the_modes_of_the_original(
     assert modes == [0o700, 0o750, 0o600]
 
 
-def test_a_copy_replaces_what_the_directory_had(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_replaces_previous_directory_contents(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(filesystem, "_FICLONE", 0)
     before = contents(store)
     assert filesystem.seal([store], tmp_path / "kept")
@@ -126,20 +128,20 @@ def test_directories_are_sealed_all_or_none(store: Path, tmp_path: Path, monkeyp
     assert {path.name for path in (tmp_path / "kept" / "0").iterdir()} == {"0", "1"}
 
 
-def test_what_is_sealed_is_read_only(store: Path, tmp_path: Path) -> None:
+def test_sealed_files_are_read_only(store: Path, tmp_path: Path) -> None:
     filesystem.seal([store], tmp_path / "kept")
     assert {path.stat().st_mode & 0o222 for path in (tmp_path / "kept").rglob("*") if path.is_file()} == {0}
 
 
 @pytest.mark.parametrize("linked", ["sparse", "inner"])
-def test_what_is_no_plain_file_is_not_sealed(store: Path, tmp_path: Path, linked: str) -> None:
+def test_directory_with_symlink_is_not_sealed(store: Path, tmp_path: Path, linked: str) -> None:
     (store / "link").symlink_to(store / linked)
     assert not filesystem.seal([store], tmp_path / "kept")
     assert (store / "sparse").exists()
     assert not (tmp_path / "kept").exists()
 
 
-def test_where_there_is_no_room_nothing_is_sealed(
+def test_directory_is_not_sealed_without_free_space(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filesystem.shutil, "disk_usage", lambda path: SimpleNamespace(free=filesystem.SPARE_BYTES))
@@ -183,7 +185,7 @@ def found(workload: Any, seed: int = 1) -> int:
 
 @pytest.mark.claim("Every trial of a cell begins with the same loaded store")
 @pytest.mark.parametrize("engine", ON_DISK)
-def test_every_trial_begins_with_all_records_whatever_the_one_before_did(tmp_path: Path, engine: str) -> None:
+def test_trial_begins_with_all_records_after_earlier_deletes(tmp_path: Path, engine: str) -> None:
     for number in range(3):
         with trial(tmp_path / str(number), engine) as workload:
             assert found(workload) == 300
@@ -202,13 +204,13 @@ def test_a_store_is_filled_once_for_all_trials(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("engine", "tier"), [("memory", Tier.VOLATILE), ("null", Tier.PROCESS)])
-def test_what_has_no_files_is_filled_in_each_trial(tmp_path: Path, engine: str, tier: Tier) -> None:
+def test_engine_without_files_is_filled_in_each_trial(tmp_path: Path, engine: str, tier: Tier) -> None:
     with trial(tmp_path / "a", engine, tier=tier) as workload:
         assert found(workload) == (0 if engine == "null" else 300)
     assert not (tmp_path / "sealed").exists()
 
 
-def test_without_room_each_trial_fills_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trial_fills_its_own_store_without_free_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystem, "SPARE_BYTES", 1 << 60)
     with trial(tmp_path / "a", "sqlite") as workload:
         assert found(workload) == 300
@@ -216,7 +218,7 @@ def test_without_room_each_trial_fills_its_own(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.claim("Every trial of a cell begins with the same loaded store")
-def test_a_trial_that_ends_while_it_fills_leaves_nothing_that_another_would_take(tmp_path: Path) -> None:
+def test_interrupted_fill_leaves_no_sealed_store(tmp_path: Path) -> None:
     workload = SUITE.workload(job(tmp_path / "a", "sqlite"))
 
     def killed(*_: object) -> None:
@@ -242,7 +244,7 @@ def test_a_trial_that_ends_while_it_fills_leaves_nothing_that_another_would_take
     ],
     ids=["in the middle", "the last", "no last", "crashed", "void"],
 )
-def test_a_sealed_store_stays_as_long_as_it_is_wanted_and_trusted(
+def test_sealed_store_is_kept_while_needed_and_trusted(
     tmp_path: Path, asked: dict[str, Any], attempt: dict[str, Any], kept: bool
 ) -> None:
     datasets = Datasets(plan.make(RunRequest("selftest", engines=["synthetic"], **asked)), tmp_path)

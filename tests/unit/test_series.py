@@ -59,12 +59,12 @@ def check(points: Sequence[Any], ends: Times, spans: Times, interval_ns: int = S
 @pytest.mark.claim("A phase's time series is per second, in constant memory")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("slice", [1, 37, 1_000, 20_000])
-def test_points_are_those_of_a_plain_calculation_whatever_the_slices(slice: int, seed: int) -> None:
+def test_points_equal_direct_calculation_for_any_slice_size(slice: int, seed: int) -> None:
     ends, spans = operations(20_000 if slice > 1 else 2_000, 12.5, seed)
     check(made(ends, spans, range(slice, len(ends), slice)).points(), ends, spans)
 
 
-def test_a_slice_across_seconds_is_shared_out_and_one_at_the_edge_is_the_next_seconds() -> None:
+def test_slice_across_seconds_is_split_at_whole_seconds() -> None:
     ends = np.array([SECOND_NS - 1, SECOND_NS, 2 * SECOND_NS - 1, 5 * SECOND_NS])
     points = made(ends, np.array([10, 20, 30, 40])).points()
     assert [(point["from_ns"], point["operations"], point["p99_ns"]) for point in points] == [
@@ -79,7 +79,7 @@ def test_a_phase_within_one_second_has_no_points(ends: list[int]) -> None:
     assert made(np.array(ends, dtype=np.int64), np.array(ends, dtype=np.int64)).points() == ()
 
 
-def test_points_may_be_asked_for_in_between() -> None:
+def test_points_can_be_read_while_series_grows() -> None:
     ends, spans = operations(1_000, 4.0, seed=1)
     series = Series()
     for low in range(0, 1_000, 100):
@@ -99,7 +99,7 @@ def test_points_may_be_asked_for_in_between() -> None:
 @example([400, 2_000], 0)
 @example([2_000, 5, 700], 0)
 @example([5, 0, 2], 0)
-def test_merging_clients_is_one_series_of_all_their_operations(seconds: list[int], seed: int) -> None:
+def test_merged_clients_equal_one_series_of_all_operations(seconds: list[int], seed: int) -> None:
     clients = [operations(50 * (length > 0), length or 1, seed + number) for number, length in enumerate(seconds)]
     merged = Series()
     for ends, spans in clients:
@@ -109,14 +109,14 @@ def test_merging_clients_is_one_series_of_all_their_operations(seconds: list[int
     assert merged.points() == made(ends[order], spans[order]).points()
 
 
-def test_merging_leaves_nothing_out_of_either_that_is_not_closed_yet() -> None:
+def test_merging_includes_open_seconds_of_both_series() -> None:
     ends, spans = operations(3_000, 5.0, seed=3)
     one, other = made(ends[::2], spans[::2]), made(ends[1::2], spans[1::2])
     one.merge(other)
     check(one.points(), ends, spans)
 
 
-def test_a_client_may_go_on_after_it_was_merged() -> None:
+def test_series_accepts_operations_after_a_merge() -> None:
     ends, spans = operations(3_000, 6.0, seed=4)
     series, early = made(ends[:1_000], spans[:1_000]), made(ends[1_000:2_000], spans[1_000:2_000])
     series.merge(early)
@@ -131,7 +131,7 @@ def test_a_client_may_go_on_after_it_was_merged() -> None:
     ("seconds", "interval"),
     [(599.5, 1), (600.5, 2), (1_199.5, 2), (1_201, 4), (3_600, 8), (86_400, 256)],
 )
-def test_long_phases_have_longer_intervals_and_never_too_many(seconds: float, interval: int) -> None:
+def test_long_phases_get_longer_intervals_within_point_limit(seconds: float, interval: int) -> None:
     ends, spans = operations(20_000, seconds, seed=5)
     # The last operation ends at the end of the phase.
     ends[-1] = int(seconds * SECOND_NS)
@@ -140,7 +140,7 @@ def test_long_phases_have_longer_intervals_and_never_too_many(seconds: float, in
     check(points, ends, spans, interval * SECOND_NS)
 
 
-def test_one_slice_that_lasts_as_long_as_a_phase_is_widened_too() -> None:
+def test_single_slice_over_whole_phase_widens_intervals() -> None:
     ends, spans = operations(5_000, 5_000, seed=6)
     points = made(ends, spans).points()
     assert len(points) <= MOST_POINTS
@@ -154,7 +154,7 @@ def size(series: Series) -> int:
 
 
 @pytest.mark.claim("A phase's time series is per second, in constant memory")
-def test_memory_does_not_grow_with_the_operations_nor_with_the_time() -> None:
+def test_memory_stays_bounded_over_operations_and_time() -> None:
     rng, latencies = np.random.default_rng(7), np.geomspace(1, HIGHEST, 100).astype(np.int64)
     series, sizes = Series(), []
     for hour in range(4):

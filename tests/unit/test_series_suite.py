@@ -46,7 +46,7 @@ def every(dataset: SyntheticDataset) -> SampleBatch:
 # -- samples ----------------------------------------------------------------------------------------------
 
 
-def test_the_published_half_hour() -> None:
+def test_full_facility_matches_published_half_hour() -> None:
     assert sum(GROUPS) == VARIABLES and VARIABLES * SAMPLES == 1_777_600
     machine = Facility(1, VARIABLES, SAMPLES)
     groups = [name.split(":")[0] for name in machine.names]
@@ -54,7 +54,7 @@ def test_the_published_half_hour() -> None:
     assert len(set(machine.names)) == VARIABLES and max(map(len, machine.names)) <= 60
 
 
-def test_a_sample_does_not_depend_on_which_others_are_computed(dataset: SyntheticDataset) -> None:
+def test_sample_is_independent_of_other_computed_samples(dataset: SyntheticDataset) -> None:
     one = dataset.one(7)
     machine = Facility(1, 40, 200)
     ticks = np.array([3, 599, 200, 4])
@@ -64,7 +64,7 @@ def test_a_sample_does_not_depend_on_which_others_are_computed(dataset: Syntheti
     assert not same(Facility(2, 40, 200).samples(np.full(4, 7), ticks).val, part.val)
 
 
-def test_times_are_in_their_half_hour_with_gaps_between(dataset: SyntheticDataset) -> None:
+def test_sample_times_stay_in_half_hour_with_gaps(dataset: SyntheticDataset) -> None:
     gaps = 0
     for pv in range(len(dataset.names)):
         ts = dataset.one(pv).ts
@@ -109,7 +109,7 @@ def test_arrivals_add_up_to_the_dataset(dataset: SyntheticDataset) -> None:
     assert len(kept) == dataset.total and min(late, again, changed) > 50 and changed < again
 
 
-def test_the_model_tracks_the_digest_and_the_latest_samples(dataset: SyntheticDataset) -> None:
+def test_model_tracks_digest_and_latest_samples(dataset: SyntheticDataset) -> None:
     archive, right = Model(dataset), Digest()
     for arrival in dataset.arrivals():
         archive.add(arrival)
@@ -120,7 +120,7 @@ def test_the_model_tracks_the_digest_and_the_latest_samples(dataset: SyntheticDa
     verify.verify_latest(archive.latest(), SampleBatch(*(values[last] for values in found)))
 
 
-def test_a_plain_pattern_has_no_late_and_no_repeated_samples() -> None:
+def test_plain_pattern_has_no_late_or_repeated_samples() -> None:
     plain = SyntheticDataset(Facility(1, 40, 50), 1, 120, 0, 0, 0)
     arrivals = list(plain.arrivals())
     assert [arrival.new for arrival in arrivals] == [120] * 16 + [80] and not any(a.replaced for a in arrivals)
@@ -140,7 +140,7 @@ def changed(batch: SampleBatch, name: str, change: Callable[[Any], Any]) -> Samp
 
 @pytest.mark.claim("All engines return the same samples, in whatever order they arrive")
 @pytest.mark.parametrize("name", SampleBatch._fields)
-def test_a_digest_depends_on_every_field_and_not_on_order(dataset: SyntheticDataset, name: str) -> None:
+def test_digest_depends_on_every_field_but_not_order(dataset: SyntheticDataset, name: str) -> None:
     batch, right, other = next(dataset.arrivals()).batch, Digest(), Digest()
     right.add(batch)
     order = np.random.default_rng(1).permutation(len(batch.ts))
@@ -200,7 +200,7 @@ def test_wrong_buckets_are_found(dataset: SyntheticDataset) -> None:
             verify.verify_buckets("it", right._replace(**{name: values}), one, MINUTE)
 
 
-def test_variable_ids_map_to_the_stores_ids_by_name() -> None:
+def test_variable_ids_map_to_store_ids_by_name() -> None:
     numbers = samples.VariableIds(["c", "a"], [(0, "a"), (1, "b"), (2, "c")])
     assert numbers.to_store(np.array([0, 1, 1], "i4")).tolist() == [2, 0, 0]
     assert numbers.from_store([0, 2]).tolist() == [1, 0] and numbers.one(0) == 2 and numbers.count == 3
@@ -228,7 +228,7 @@ def test_all_engines_get_the_same_inputs(dataset: SyntheticDataset, how: str) ->
     assert len(asked(0, cold=True)) == 1 and asked(1, cold=True) == []
 
 
-def test_windows_start_at_whole_seconds_and_end_within_the_data(dataset: SyntheticDataset) -> None:
+def test_windows_start_on_whole_seconds_within_data(dataset: SyntheticDataset) -> None:
     for number in range(5):
         for part in share(dataset, "w", number).extract_window(False):
             ((_, start, end),) = part.arguments
@@ -300,7 +300,7 @@ def test_answers_of_a_null_engine_are_not_checked(dataset: SyntheticDataset) -> 
     assert isinstance(bulk, Bulk) and bulk.counted is not None and bulk.counted(True, 0) == dataset.total
 
 
-def test_by_default_engines_without_a_server_take_part() -> None:
+def test_default_engines_are_those_without_a_server() -> None:
     names = {spec.name for spec in registry.engines_for(registry.suite("series")) if spec.by_default}
     assert {"null", "sqlite", "duckdb", "parquet", "lmdb", "rocksdb", "chdb"} <= names
     assert not names & {"mariadb", "postgresql", "mysql"}

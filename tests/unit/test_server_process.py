@@ -94,7 +94,7 @@ def files(home: Path) -> set[str]:
     return {path.name for path in home.iterdir()}
 
 
-def test_a_server_is_started_in_its_directory_and_is_recorded_while_it_runs(home: Path, serve: Serve) -> None:
+def test_server_runs_in_its_directory_and_is_recorded(home: Path, serve: Serve) -> None:
     server = serve()
     assert list(server.pids()) == []
     server.start()
@@ -107,7 +107,7 @@ def test_a_server_is_started_in_its_directory_and_is_recorded_while_it_runs(home
     assert files(home) == {"ready", OUTPUT}
 
 
-def test_a_server_is_stopped_by_its_signal_killed_by_none_and_started_again(home: Path, serve: Serve) -> None:
+def test_server_stops_by_signal_or_kill_and_restarts(home: Path, serve: Serve) -> None:
     server = serve(ending=signal.SIGINT)
     for end, noted in (
         (server.stop, {"SIGINT"}),
@@ -150,9 +150,7 @@ def test_a_server_that_does_not_stop_is_killed(serve: Serve, monkeypatch: pytest
         ("import os; os.write(1, b'\\xff bad\\n')", "ended: \ufffd bad"),
     ],
 )
-def test_a_program_that_ends_at_once_is_refused_with_its_last_words(
-    home: Path, serve: Serve, does: str, words: str
-) -> None:
+def test_early_exit_is_refused_with_last_output(home: Path, serve: Serve, does: str, words: str) -> None:
     server = serve(does)
     with pytest.raises(Refused) as refused:
         server.start()
@@ -161,7 +159,7 @@ def test_a_program_that_ends_at_once_is_refused_with_its_last_words(
     assert leftover_processes.RECORD not in files(home)
 
 
-def test_a_program_that_can_not_be_started_is_refused(home: Path) -> None:
+def test_program_that_fails_to_start_is_refused(home: Path) -> None:
     (home / "program").write_text("not executable")
     server = Process([str(home / "program")], home, lambda: False)
     with pytest.raises(Refused, match=r"program can't be started: .*Permission denied"):
@@ -170,7 +168,7 @@ def test_a_program_that_can_not_be_started_is_refused(home: Path) -> None:
     server.close()
 
 
-def test_a_program_that_does_not_answer_is_refused_and_ended(home: Path, serve: Serve) -> None:
+def test_unresponsive_program_is_refused_and_ended(home: Path, serve: Serve) -> None:
     seen: list[int] = []
 
     def never() -> bool:
@@ -186,7 +184,7 @@ def test_a_program_that_does_not_answer_is_refused_and_ended(home: Path, serve: 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux alone does it")
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGQUIT])
-def test_a_server_ends_with_the_process_that_started_it(home: Path, by: signal.Signals) -> None:
+def test_server_ends_when_its_parent_is_killed(home: Path, by: signal.Signals) -> None:
     """The server ends even if its parent was killed, by the signal that the server requested."""
     words = [sys.executable, "-c", PARENT, str(home), str(int(by)), sys.executable, "-c", PROGRAM]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
@@ -203,7 +201,7 @@ def test_a_server_ends_with_the_process_that_started_it(home: Path, by: signal.S
         leftover_processes.kill(leftover_processes.family(int((home / "ready").read_text())))
 
 
-def test_a_program_is_found_on_the_path_or_in_its_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_found_on_path_or_given_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("path/one", "place/one", "place/two", "place/not-executable"):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
@@ -217,7 +215,7 @@ def test_a_program_is_found_on_the_path_or_in_its_places(tmp_path: Path, monkeyp
     assert program("not-executable", places=places) is None
 
 
-def test_a_socket_has_a_path_that_the_kernel_takes(tmp_path: Path) -> None:
+def test_socket_path_beyond_kernel_limit_is_refused(tmp_path: Path) -> None:
     long = Path("/tmp") / ("x" * (107 - len("/tmp/")))
     assert socket(long) == long
     for path in (Path(f"{long}x"), Path("/tmp") / ("é" * 55)):
@@ -233,19 +231,19 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start some
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="this is root")
-def test_without_root_it_runs_as_who_it_is() -> None:
+def test_server_runs_as_current_user_without_root() -> None:
     assert unprivileged("nobody") is None
     assert as_user(None) == {}
 
 
 @as_root
-def test_root_takes_the_first_user_that_there_is() -> None:
+def test_root_uses_first_existing_unprivileged_user() -> None:
     assert unprivileged("no-such-user", "daemon", "nobody") == getpwnam("daemon")
     assert unprivileged("no-such-user") == getpwnam("nobody")
 
 
 @as_root
-def test_a_server_of_another_user_is_that_and_nothing_more(home: Path) -> None:
+def test_server_has_only_uid_and_groups_of_user(home: Path) -> None:
     user = getpwnam("daemon")
     directory(home, user)
     server = Process(["sh", "-c", SHELL], home, (home / "ready").exists, user)
@@ -270,7 +268,7 @@ def test_a_server_of_another_user_is_that_and_nothing_more(home: Path) -> None:
         ("root", 0o766, False),
     ],
 )
-def test_a_directory_is_the_users_own_and_refused_where_it_can_not_be_entered(
+def test_users_directory_is_private_or_refused_if_unreachable(
     place: Path, group: str, mode: int, enters: bool
 ) -> None:
     user, above = getpwnam("daemon"), place / "above"
@@ -290,7 +288,7 @@ def test_a_directory_is_the_users_own_and_refused_where_it_can_not_be_entered(
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (user.pw_uid, user.pw_gid, 0o700)
 
 
-def test_without_another_user_a_directory_is_made_and_closed(place: Path) -> None:
+def test_directory_is_private_without_another_user(place: Path) -> None:
     made = directory(place / "deep" / "home", None)
     assert made.stat().st_mode & 0o777 == 0o700
     assert made.stat().st_uid == os.geteuid()
@@ -306,7 +304,7 @@ signal.pause()
 """
 
 
-def test_a_program_has_variables_of_its_own_beside_those_that_are_here(
+def test_server_environment_adds_to_current_environment(
     serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DYNO_HERE", "here and ")

@@ -81,25 +81,25 @@ def until(end: int, share: float = 1.0, tick: int = 1, **counts: int) -> Callabl
     return used
 
 
-def test_what_rests_is_left_after_two_windows(world: World) -> None:
+def test_idle_engine_settles_after_two_windows(world: World) -> None:
     assert settle(())
     assert world.now == 20 * MS
 
 
-def test_what_computes_is_waited_for(world: World) -> None:
+def test_settle_waits_for_computing(world: World) -> None:
     world.mine = until(100 * MS)
     assert settle(())
     assert world.now == 120 * MS
 
 
-def test_what_writes_is_waited_for_though_it_hardly_computes(world: World) -> None:
+def test_settle_waits_for_writes_without_cpu_time(world: World) -> None:
     world.mine = until(100 * MS, written_bytes=512)
     assert settle(())
     assert world.now == 120 * MS
 
 
 @pytest.mark.parametrize("pause", [15 * MS, 25 * MS])
-def test_a_pause_between_two_windows_is_no_rest(world: World, pause: int) -> None:
+def test_settle_needs_two_consecutive_quiet_windows(world: World, pause: int) -> None:
     """Rest takes two consecutive quiet windows, and no more."""
     busy = [(0, 30 * MS), (30 * MS + pause, 60 * MS + pause)]
     world.mine = lambda now: replace(NOTHING, user_ns=sum(max(min(now, end) - begin, 0) for begin, end in busy))
@@ -107,7 +107,7 @@ def test_a_pause_between_two_windows_is_no_rest(world: World, pause: int) -> Non
     assert world.now == (50 * MS if pause > 20 * MS else 100 * MS)
 
 
-def test_what_hardly_computes_rests(world: World) -> None:
+def test_low_cpu_use_counts_as_rest(world: World) -> None:
     world.mine = until(10**12, share=0.05)
     assert settle(())
     world.mine = until(10**12, share=0.15)
@@ -115,32 +115,32 @@ def test_what_hardly_computes_rests(world: World) -> None:
 
 
 @pytest.mark.parametrize("windows", [1, 2, 5])
-def test_so_many_windows_of_rest_are_waited_for_as_are_asked_for(world: World, windows: int) -> None:
+def test_settle_waits_for_requested_number_of_windows(world: World, windows: int) -> None:
     world.mine = until(30 * MS)
     assert settle((), windows=windows)
     assert world.now == (30 + 10 * windows) * MS
 
 
 @pytest.mark.claim("Background work after a phase is waited for and counted")
-def test_what_never_rests_is_left_in_the_end_and_said_so(world: World) -> None:
+def test_settle_returns_false_after_the_time_limit(world: World) -> None:
     world.mine = until(10**12)
     assert not settle((), longest_ns=500 * MS)
     assert world.now == 500 * MS
 
 
-def test_a_cancelled_write_is_not_taken_for_rest(world: World) -> None:
+def test_settle_waits_for_cancelled_writes(world: World) -> None:
     world.mine = until(100 * MS, written_bytes=-512)
     assert settle(())
     assert world.now == 120 * MS
 
 
-def test_what_gets_no_core_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settle_waits_for_starved_threads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "starved", lambda: world.now < 7 * TICK)
     assert settle([]) is True
     assert world.now == 8 * TICK
 
 
-def test_a_thread_that_wants_a_core_is_told_by_its_state(tmp_path: Path, busy: threading.Event) -> None:
+def test_starved_thread_is_detected_by_its_state(tmp_path: Path, busy: threading.Event) -> None:
     for state, wants in (("R", True), ("S", False), ("D", False)):
         task = tmp_path / "proc/self/task/7"
         task.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def test_a_thread_that_wants_a_core_is_told_by_its_state(tmp_path: Path, busy: t
         assert wait_for(starved)
 
 
-def test_what_cannot_be_known_is_not_waited_for(world: World) -> None:
+def test_settle_ignores_unknown_usage(world: World) -> None:
     world.mine = lambda now: UNKNOWN
     assert settle(())
     world.mine, world.servers = until(0), lambda now: UNKNOWN
@@ -161,13 +161,13 @@ def test_what_cannot_be_known_is_not_waited_for(world: World) -> None:
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.3])
-def test_a_server_is_waited_for_though_its_time_is_told_in_ticks(world: World, share: float) -> None:
+def test_settle_waits_for_server_despite_coarse_ticks(world: World, share: float) -> None:
     world.servers = until(1_000 * MS, share, TICK)
     assert settle([7, 8])
     assert world.now >= 1_000 * MS
 
 
-def test_looking_at_a_server_is_not_taken_for_the_engines_work(world: World) -> None:
+def test_settle_excludes_dynos_own_cpu_time(world: World) -> None:
     """Searching all processes of the machine takes some milliseconds of Dyno's own CPU time."""
     world.looking_ns = 30 * MS
     assert settle([7, 8])
@@ -192,13 +192,13 @@ def busy() -> Iterator[threading.Event]:
     thread.join()
 
 
-def test_a_thread_that_never_rests(busy: threading.Event) -> None:
+def test_settle_fails_while_a_thread_computes(busy: threading.Event) -> None:
     assert not settle((), longest_ns=200 * MS)
     busy.set()
     assert settle(())
 
 
-def test_a_thread_that_works_for_a_while_is_waited_for() -> None:
+def test_settle_waits_for_thread_to_finish() -> None:
     """The work is bounded by CPU time: elapsed time depends on the machine."""
     done, begun = threading.Event(), own()
 
@@ -218,7 +218,7 @@ SLEEPS, COMPUTES = "print(flush=True); input()", "print(flush=True)\nwhile True:
 
 
 @pytest.mark.parametrize(("script", "rests"), [(SLEEPS, True), (COMPUTES, False)], ids=["sleeps", "computes"])
-def test_a_process_that_sleeps_rests_and_one_that_computes_does_not(script: str, rests: bool) -> None:
+def test_sleeping_process_settles_and_computing_one_does_not(script: str, rests: bool) -> None:
     words = [sys.executable, "-I", "-S", "-c", script]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -232,13 +232,13 @@ def test_a_process_that_sleeps_rests_and_one_that_computes_does_not(script: str,
 # -- before a phase -------------------------------------------------------------------------------------------
 
 
-def test_before_a_phase_the_engine_rests(world: World, tmp_path: Path) -> None:
+def test_engine_settles_before_a_phase(world: World, tmp_path: Path) -> None:
     world.mine = until(30 * MS)
     rest((), tmp_path)
     assert world.now == 40 * MS
 
 
-def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
+def test_dirty_pages_are_flushed_before_a_phase(work: Path) -> None:
     """If written pages were still dirty, the kernel would not count further writes to them in the phase."""
     if filesystem(work)["type"] in ("tmpfs", "ramfs") or own().written_bytes is None:
         pytest.skip("what is written is not counted here")
@@ -257,7 +257,7 @@ def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
     assert write() >= 4096
 
 
-def test_before_a_phase_only_what_was_changed_is_flushed_again(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_files_are_flushed_again(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server may have a thousand files, and each flush is a request to the device."""
     flushed: list[int] = []
     monkeypatch.setattr("dyno.measure.phase.os.fsync", lambda file: flushed.append(os.fstat(file).st_ino))
@@ -280,7 +280,7 @@ def test_before_a_phase_only_what_was_changed_is_flushed_again(work: Path, monke
     assert sorted(flushed) == sorted(file.stat().st_ino for file in files[1:])
 
 
-def test_before_a_phase_what_is_no_file_or_not_readable_does_no_harm(work: Path) -> None:
+def test_flush_skips_special_and_unreadable_files(work: Path) -> None:
     (work / "folder").mkdir(parents=True)
     (work / "dangling").symlink_to(work / "nowhere")
     (work / "locked").touch(0o000)
@@ -293,7 +293,7 @@ def test_before_a_phase_what_is_no_file_or_not_readable_does_no_harm(work: Path)
 
 
 @pytest.mark.claim("The size on disk is that of allocated blocks")
-def test_a_files_size_is_what_it_takes_and_not_its_length(work: Path) -> None:
+def test_size_on_disk_counts_allocated_blocks(work: Path) -> None:
     work.mkdir()
     sparse, full = work / "sparse", work / "full"
     with sparse.open("wb") as file:
@@ -305,7 +305,7 @@ def test_a_files_size_is_what_it_takes_and_not_its_length(work: Path) -> None:
     assert size_on_disk(iter([sparse, full])) == (size_on_disk([sparse]) or 0) + (size_on_disk([full]) or 0)
 
 
-def test_without_files_there_is_no_size_and_a_vanished_one_is_passed_over(work: Path) -> None:
+def test_missing_files_have_no_size_on_disk(work: Path) -> None:
     work.mkdir()
     (work / "there").write_bytes(b"x" * 5000)
     assert size_on_disk([]) is None
@@ -334,7 +334,7 @@ def measured(shell: Shell, engine: str, phases: str) -> list[dict[str, Any]]:
 
 @pytest.mark.claim("Background work after a phase is waited for and counted")
 @pytest.mark.parametrize("how", ["compute", "write"])
-def test_what_an_engine_does_in_the_background_is_waited_for_and_counted(shell: Shell, how: str) -> None:
+def test_background_work_is_awaited_and_counted(shell: Shell, how: str) -> None:
     insert, read = measured(shell, f"restless:how={how}", "insert-blind-indices,rand-key")
     assert insert["settled"] is True
     assert insert["bytes_on_disk"] >= LATE_BYTES
@@ -346,13 +346,13 @@ def test_what_an_engine_does_in_the_background_is_waited_for_and_counted(shell: 
 
 
 @pytest.mark.parametrize("how", ["compute", "write"])
-def test_what_an_engine_does_after_it_was_loaded_is_no_phases(shell: Shell, how: str) -> None:
+def test_background_work_after_loading_is_excluded_from_phase(shell: Shell, how: str) -> None:
     (mixed,) = measured(shell, f"restless:how={how}", "mixed")
     assert mixed["settled"] is True
     assert mixed["bytes_on_disk"] >= LATE_BYTES
     assert mixed["written_bytes"] is None or mixed["written_bytes"] < LATE_BYTES
 
 
-def test_an_engine_that_rests_is_settled_and_one_without_files_has_no_size(shell: Shell) -> None:
+def test_memory_engine_is_settled_and_has_no_size(shell: Shell) -> None:
     (update,) = measured(shell, "memory", "update")
     assert (update["settled"], update["bytes_on_disk"]) == (True, None)

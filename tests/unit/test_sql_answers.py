@@ -64,7 +64,7 @@ def same(one: Any, other: Any, ordered: bool = False) -> bool:
         ([1, 2.5], (1.0, Decimal("2.5"))),
     ],
 )
-def test_values_that_engines_give_in_different_types_are_equal(one: Any, other: Any) -> None:
+def test_equal_values_of_different_types_agree(one: Any, other: Any) -> None:
     assert same([(one,)], [(other,)])
 
 
@@ -88,11 +88,11 @@ def test_values_that_engines_give_in_different_types_are_equal(one: Any, other: 
         (math.nan, None),
     ],
 )
-def test_values_that_differ_are_not(one: Any, other: Any) -> None:
+def test_different_values_disagree(one: Any, other: Any) -> None:
     assert not same([(one,)], [(other,)])
 
 
-def test_rows_may_come_in_any_order_unless_it_counts() -> None:
+def test_row_order_matters_only_for_ordered_answers() -> None:
     rows: list[tuple[Any, ...]] = [(number, f"n{number % 3}", number / 7) for number in range(50)]
     shuffled = Random(1).sample(rows, len(rows))
     assert same(rows, shuffled)
@@ -133,7 +133,7 @@ def enter(book: Book, home: Path, engine: str, answers: dict[int, Any]) -> dict[
     )
 
 
-def test_a_book_groups_trials_that_agree_and_names_the_first_difference(tmp_path: Path) -> None:
+def test_book_groups_trials_and_names_first_difference(tmp_path: Path) -> None:
     book = Book(tmp_path / "book", 1, False, TOLERANCE)
     right: dict[int, Any] = {number: [(number, "a")] for number in range(3_000)}
     first = enter(book, tmp_path, "sqlite", right)
@@ -148,7 +148,7 @@ def test_a_book_groups_trials_that_agree_and_names_the_first_difference(tmp_path
     assert enter(book, tmp_path, "postgresql", right)["answers_chain"] == first["answers_chain"]
 
 
-def test_row_is_never_compared_with_itself(tmp_path: Path) -> None:
+def test_difference_within_an_engine_names_trial_or_row(tmp_path: Path) -> None:
     book = Book(tmp_path / "book", 1, False, TOLERANCE)
     right: dict[int, Any] = {number: [(number,)] for number in range(3_000)}
     enter(book, tmp_path, "sqlite", right)
@@ -172,7 +172,7 @@ def test_lost_fractions_of_seconds_are_named(tmp_path: Path) -> None:
     assert "fractions" not in other["answers_differ"]
 
 
-def test_a_book_grows_by_what_a_longer_trial_answered(tmp_path: Path) -> None:
+def test_book_grows_by_answers_of_longer_trials(tmp_path: Path) -> None:
     book = Book(tmp_path / "book", 1, False, TOLERANCE)
     right: dict[int, Any] = {number: [(number,)] for number in range(100)}
     enter(book, tmp_path, "short", dict(list(right.items())[:10]))
@@ -180,7 +180,7 @@ def test_a_book_grows_by_what_a_longer_trial_answered(tmp_path: Path) -> None:
     assert enter(book, tmp_path, "wrong", {**right, 50: [(0,)]})["answers_group"] == 1
 
 
-def test_chains_agree_as_far_as_both_trials_went(tmp_path: Path) -> None:
+def test_answer_chains_agree_over_the_common_prefix(tmp_path: Path) -> None:
     def links(name: str, count: int) -> dict[str, str]:
         found = chain([record(tmp_path / name, {number: [(number,)] for number in range(count)})])
         return dict(link.split(":") for link in found.split())
@@ -231,13 +231,13 @@ def test_the_largest_group_is_valid() -> None:
     assert voided({"sqlite": [1, 1], "duckdb": [0, 0], "mariadb": [1, 1]})["duckdb"] is not None
 
 
-def test_in_a_tie_nobody_is_valid_until_a_reference_is_named() -> None:
+def test_tied_groups_are_void_without_a_reference() -> None:
     tie = {"sqlite": [0, 0], "duckdb": [1, 1]}
     assert all("reference" in why for why in voided(tie).values())
     assert voided(tie, "duckdb") == {"sqlite": voided(tie, "duckdb")["sqlite"], "duckdb": None}
     assert "duckdb" in str(voided(tie, "duckdb")["sqlite"])
 
 
-def test_two_trials_of_one_engine_that_differ_are_not_deterministic() -> None:
+def test_differing_trials_of_one_engine_are_nondeterministic() -> None:
     found = voided({"sqlite": [0, 0], "duckdb": [0, 1], "mariadb": [0, 0]})
     assert "not deterministic" in found["duckdb"] and found["sqlite"] is None

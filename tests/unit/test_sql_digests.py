@@ -216,7 +216,7 @@ def other_type(random: Random, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("change", [last_digits, other_type], ids=lambda change: change.__name__)
-def test_no_right_answer_is_reported(change: Callable[[Random, Any], Any], tmp_path: Path) -> None:
+def test_equivalent_answers_show_no_difference(change: Callable[[Random, Any], Any], tmp_path: Path) -> None:
     random = Random(8)
     one, other = Trial(tmp_path / "one"), Trial(tmp_path / "other")
     for batch in range(1, 4):
@@ -265,7 +265,7 @@ def edges() -> list[float]:
     return found
 
 
-def test_neighbours_of_each_edge_agree() -> None:
+def test_values_around_each_grid_edge_agree() -> None:
     above = edges()
     above += [-each for each in above]
     for down in (1e-16, 1e-14, 1e-12, 1e-9):
@@ -276,7 +276,7 @@ def test_neighbours_of_each_edge_agree() -> None:
         assert [number for number in apart if abs(number) < 0.1 / down] == []
 
 
-def test_decimals_of_the_same_scale_are_equal_or_differ() -> None:
+def test_decimals_of_same_scale_are_compared_exactly() -> None:
     def differ(one: Row, other: Row) -> bool:
         left, right = digests([[one], [other]], False, TOLERANCE)
         return not agree(left, right)

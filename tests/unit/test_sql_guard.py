@@ -46,7 +46,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("script", "said"), HOSTILE)
-def test_hostile_script_is_refused_without_change(script: str, said: str) -> None:
+def test_hostile_script_is_refused_without_change_option(script: str, said: str) -> None:
     definition = {"data": "there", "transactions": {"query": {"script": {"": script}}}}
     with pytest.raises(UsageError) as refused:
         parsed(definition)
@@ -57,7 +57,7 @@ def test_hostile_script_is_refused_without_change(script: str, said: str) -> Non
 @pytest.mark.parametrize(
     "text", ["SELECT a ? b", "SELECT 1;", "BEGIN", "commit work", "START TRANSACTION READ ONLY", "(SELECT 1)"]
 )
-def test_reading_statement_is_sent(text: str) -> None:
+def test_read_only_statement_is_allowed(text: str) -> None:
     assert find_effect(text) == ""
 
 
@@ -70,7 +70,7 @@ def test_values_are_not_pasted_near_doubtful_quotes() -> None:
     assert find_effect(text) == "" and "dialects disagree" in find_effect(text, pasted=True)
 
 
-def test_query_for_values_is_checked_too() -> None:
+def test_parameter_query_with_effect_is_refused() -> None:
     definition = {"data": "there", "transactions": {"query": {"script": {"": "SELECT :k"}}}}
     (setting,) = [each for each in SUITE.made(definition).params if each.name == "k"]
     with pytest.raises(ValueError, match="lo_unlink"):

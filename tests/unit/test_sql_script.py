@@ -68,7 +68,7 @@ def error(text: str, *given: str) -> str:
 # -- pgbench's own scripts ----------------------------------------------------------------------------------
 
 
-def test_the_three_builtin_scripts_of_pgbench_are_read_unchanged() -> None:
+def test_pgbench_builtin_scripts_are_read_unchanged() -> None:
     tpcb = parse(TPCB, "tpcb", PGBENCH)
     keywords = ["BEGIN", "UPDATE", "SELECT", "UPDATE", "UPDATE", "INSERT", "COMMIT"]
     assert [s.keyword for s in tpcb.statements] == keywords
@@ -94,7 +94,7 @@ def test_the_three_builtin_scripts_of_pgbench_are_read_unchanged() -> None:
 
 
 @pytest.mark.claim("A script's inputs depend only on the seed and the operation's number")
-def test_a_batch_can_be_made_alone() -> None:
+def test_input_batch_is_independent_of_other_batches() -> None:
     read = parse(TPCB, "tpcb", PGBENCH)
     inputs = Inputs(read, [3, 4], PGBENCH)
     batches = [inputs.batch(number) for number in range(4)]
@@ -139,7 +139,7 @@ def test_inputs_of_a_script_take_under_2_microseconds() -> None:
         ("SELECT :über", ("SELECT ", ""), ("über",)),
     ],
 )
-def test_a_parameter_is_a_colon_and_a_name_outside_quotes_and_comments(text: str, pieces: Any, names: Any) -> None:
+def test_parameters_are_found_outside_quotes_and_comments(text: str, pieces: Any, names: Any) -> None:
     (statement,) = statements(text, "a", "b", "über")
     assert statement.pieces == (pieces or (text[:-1],))
     assert statement.names == names
@@ -212,7 +212,7 @@ def test_gset_ends_a_statement_and_sets_variables() -> None:
         assert bound(read, {}, {"a": 5}) == [[], [5]]
 
 
-def test_a_late_set_is_evaluated_in_the_transaction() -> None:
+def test_set_after_gset_is_evaluated_in_transaction() -> None:
     read = parse("\\set k 2\nSELECT a FROM t \\gset\n\\set b :a * :k + 1\nSELECT :b", "a.sql")
     assert read.inputs == ("k",)
     assert [step.late for step in read.steps if isinstance(step, Set)] == [False, True]
@@ -226,13 +226,13 @@ def test_a_late_set_is_evaluated_in_the_transaction() -> None:
         bound(read, {}, {"a": 2**62})
 
 
-def test_a_variable_that_is_set_again_has_both_values() -> None:
+def test_reassigned_variable_has_each_value_in_turn() -> None:
     read = parse("\\set a 1\nSELECT :a;\\set a :a + 1\nSELECT :a, :c;\\set c 9\nSELECT :c", "a.sql", ["c"])
     assert read.inputs == ("a", "a:2", "c", "c:2")
     assert bound(read, {"c": 5}) == [[1], [2, 5], [9]]
 
 
-def test_the_latest_of_set_and_gset_decides() -> None:
+def test_latest_set_or_gset_wins() -> None:
     text = "\\set a 1\n\\set a 2\nSELECT :a AS a, 7 AS b \\gset\nSELECT :a;\n\\set a 3\nSELECT :a;\n"
     text += "\\set a :b + :a\nSELECT :a"
     read = parse(text, "a.sql")
@@ -240,7 +240,7 @@ def test_the_latest_of_set_and_gset_decides() -> None:
     assert bound(read, {}, {"b": 20}) == [[2], [2], [3], [23]]
 
 
-def test_gset_changes_only_what_its_statement_can_return() -> None:
+def test_gset_changes_only_columns_of_its_statement() -> None:
     text = "SELECT balance FROM accounts {} \\gset\n\\set x random(1, :scale)\nSELECT :x, :balance"
     read = parse(text.format("WHERE id = 5"), "a.sql", PGBENCH)
     assert read.inputs == ("x",)
@@ -248,7 +248,7 @@ def test_gset_changes_only_what_its_statement_can_return() -> None:
     assert "random numbers must be the same" in error(text.replace("balance F", "* F").format(""), *PGBENCH)
 
 
-def test_given_variables_are_values_or_drawn() -> None:
+def test_given_variables_are_constant_or_drawn() -> None:
     read = parse("\\set y :d * 2\nSELECT :c, :d, :y, :name", "a.sql", ["c", "d", "name"])
     draw = {"d": lambda generator, count: generator.integers(0, 100, count), "c": lambda _, count: ["x"] * count}
     rows = Inputs(read, [1], {**draw, "name": "Ann"}).batch(5)
@@ -260,7 +260,7 @@ def test_given_variables_are_values_or_drawn() -> None:
         Inputs(read, [1], {"c": 1, "d": "Ann", "name": 2}).batch(0)
 
 
-def test_a_set_that_no_statement_needs_is_not_evaluated() -> None:
+def test_unused_set_is_not_evaluated() -> None:
     read = parse("\\set x 1 / 0\nSELECT 1", "a.sql")
     assert Inputs(read, [1], {}).batch(0) == [()] * BATCH
 
@@ -303,7 +303,7 @@ MIN = -(2**63)
         *(("hash(10)", -5817877081768721676), ("HASH(:scale)", -5817877081768721676), ("hash(-1) <> hash(1)", True)),
     ],
 )
-def test_an_expression_has_the_value_that_pgbench_gives_it(text: str, expected: Any) -> None:
+def test_expression_value_equals_that_of_pgbench(text: str, expected: Any) -> None:
     result = value(text)
     assert type(result) is type(expected)
     assert result == (pytest.approx(expected, rel=1e-15) if isinstance(expected, float) else expected)
@@ -331,7 +331,7 @@ def test_an_expression_has_the_value_that_pgbench_gives_it(text: str, expected: 
         ("case when random(1, 100) = 50 then 1 / 0 end", "division by zero"),
     ],
 )
-def test_an_error_in_a_batch_names_script_and_line(text: str, reason: str) -> None:
+def test_evaluation_error_names_script_and_line(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=rf"^a\.sql, line 1: \\set x: .*{reason}") as raised:
         values(text, zero=0)
     assert "\n" not in str(raised.value)
@@ -377,7 +377,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_batches_and_single_operations_agree_on_every_operator_and_function() -> None:
+def test_batch_evaluation_equals_single_for_operators_and_functions() -> None:
     """A batch's values are calculated by other functions than those of one operation."""
     forms = [f":a {operator} :b" for operator in OPERATORS]
     forms += [f"{name}(:a, :b)" for name in FUNCTIONS] + [f"{name}(:a) = :b" for name in ALONE]
@@ -386,7 +386,7 @@ def test_batches_and_single_operations_agree_on_every_operator_and_function() ->
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_batches_and_single_operations_agree_on_nested_expressions() -> None:
+def test_batch_evaluation_equals_single_for_nested_expressions() -> None:
     random = Random(5)
 
     def expression(depth: int) -> str:
@@ -401,7 +401,7 @@ def test_batches_and_single_operations_agree_on_nested_expressions() -> None:
     assert min(agreed[True], agreed[False]) > 50
 
 
-def test_permute_is_a_bijection_that_the_seed_chooses() -> None:
+def test_permute_is_a_bijection_chosen_by_seed() -> None:
     read = parse("\\set x permute(:i, 1000, :s)\nSELECT :x", "a.sql", ["i", "s"])
     orders = [
         [x for (x,) in Inputs(read, [1], {"i": lambda _, count: list(range(count)), "s": seed}).batch(0)]
@@ -448,7 +448,7 @@ def zipfian_share(parameter: float) -> Any:
     ],
     ids=str,
 )
-def test_random_functions_have_the_probabilities_of_their_formulas(function: str, shares: Any) -> None:
+def test_random_functions_match_their_probability_formulas(function: str, shares: Any) -> None:
     drawn = np.array(values(function.format(f"{LOW}, {HIGH}"), DRAWS))
     seen = np.bincount(drawn - LOW, minlength=SIZE)
     assert len(seen) == SIZE, "nothing is outside the range"
@@ -471,7 +471,7 @@ def test_ranges_and_parameters_may_differ_between_operations() -> None:
     assert ones / 10_000 == pytest.approx(8 / 9, abs=0.01)
 
 
-def test_random_functions_reach_the_ends_of_the_largest_ranges() -> None:
+def test_random_functions_cover_the_largest_ranges() -> None:
     for function in ("random", "random_gaussian", "random_exponential", "random_zipfian"):
         parameter = {"random": "", "random_gaussian": ", 2", "random_exponential": ", 0.1"}.get(function, ", 1.001")
         drawn = values(f"{function}(0, 9223372036854775806{parameter})")
@@ -548,7 +548,7 @@ def test_two_calls_draw_independent_numbers() -> None:
         ("SELECT a \\gset\n\\set b random(1, :a)", 2, ("\\set b", "\\gset", "same for all engines")),
     ],
 )
-def test_what_is_refused_is_named_with_its_line(text: str, line: int, facts: tuple[str, ...]) -> None:
+def test_script_mistake_is_refused_with_its_line(text: str, line: int, facts: tuple[str, ...]) -> None:
     message = error(text, "a", "customer")
     assert message.startswith(f"a.sql, line {line}: ")
     assert "\n" not in message

@@ -62,7 +62,7 @@ def fair(seen: Mapping[Any, int], weights: Mapping[Any, float]) -> bool:
         ),
     ],
 )
-def test_philox_gives_its_authors_known_answers(counter: tuple[int, ...], key: int, expected: str) -> None:
+def test_philox_matches_published_test_vectors(counter: tuple[int, ...], key: int, expected: str) -> None:
     words = philox([np.array([number], np.uint64) for number in counter], key)
     assert " ".join(f"{int(word[0]):08x}" for word in words) == expected
 
@@ -84,7 +84,7 @@ def test_serial_counts_from_its_start() -> None:
     assert made("serial", BLOCK + 2)[-3:] == [BLOCK, BLOCK + 1, BLOCK + 2]
 
 
-def test_uniform_numbers() -> None:
+def test_uniform_numbers_are_evenly_distributed() -> None:
     assert fair(Counter(made("uniform:-2..3")), dict.fromkeys(range(-2, 4), 1))
     floats = made("uniform:1.5..4")
     assert {type(value) for value in floats} == {float}
@@ -108,14 +108,14 @@ def test_zipf_ranks_have_their_probabilities(theta: str) -> None:
     assert [value for value, _ in drawn.most_common(3)] != [11, 12, 13], "spread"
 
 
-def test_zipf_needs_no_table_of_its_range() -> None:
+def test_zipf_is_correct_over_a_huge_range() -> None:
     drawn = Counter(made("zipf:1..1_000_000_000_000:1.1", 30_000))
     share = drawn.most_common(1)[0][1] / 30_000
     # zeta(1.1) is 10.5844, of which 10 / 10 ** 1.2 is beyond the range.
     assert binomtest(round(share * 30_000), 30_000, 1 / (10.5844 - 10 * 1e-12**0.1)).pvalue > 0.001
 
 
-def test_frequent_rows_are_the_same_for_all_who_refer_to_a_table() -> None:
+def test_all_references_share_the_same_frequent_rows() -> None:
     tables = read_tables({"customer": CUSTOMER, "t": {"rows": ROWS, "x": "zipf:customer.id:1.2"}}, HERE)
     (rows,) = blocks(tables["t"], tables, 3)
     top = Counter(rows["x"]).most_common(1)[0][0]
@@ -142,7 +142,7 @@ def test_latest_favours_the_last_rows() -> None:
     assert fair({value: drawn[value] for value in top}, top)
 
 
-def test_normal_numbers() -> None:
+def test_normal_numbers_follow_their_distribution_and_rounding() -> None:
     assert kstest(made("normal:10:2"), norm(10, 2).cdf).pvalue > 0.001
     rounded = made("normal:0:3:2")
     assert rounded == [float(f"{value:.2f}") for value in rounded]
@@ -152,13 +152,13 @@ def test_normal_numbers() -> None:
     assert set(made("normal:5:0", 3)) == {5.0}
 
 
-def test_choose_by_weights() -> None:
+def test_choose_draws_values_by_weight() -> None:
     assert fair(Counter(made("choose:DE*5,FR*3,PL")), {"DE": 5, "FR": 3, "PL": 1})
     assert fair(Counter(made("choose: 1 * 0.5, -20")), {1: 0.5, -20: 1})
     assert set(made("choose:1,a:b")) == {"1", "a:b"}
 
 
-def test_words() -> None:
+def test_words_have_requested_count_and_are_equally_likely() -> None:
     texts = made("words:7")
     words = Counter(word for text in texts for word in text.split(" "))
     assert {len(text.split(" ")) for text in texts} == {7}
@@ -167,7 +167,7 @@ def test_words() -> None:
     assert fair(Counter(len(text.split(" ")) for text in made("words:2..4")), {2: 1, 3: 1, 4: 1})
 
 
-def test_texts_and_bytes() -> None:
+def test_texts_and_bytes_have_uniform_lengths_and_contents() -> None:
     texts, sizes = made("text:20"), Counter(map(len, made("text:0..3")))
     assert {len(text) for text in texts} == {20}
     assert fair(Counter("".join(texts)), dict.fromkeys(LETTERS.decode(), 1))
@@ -210,7 +210,7 @@ def test_decimals_are_exact() -> None:
     assert {type(value) for value in made("decimal:1..9:0", 9)} == {Decimal}
 
 
-def test_bool_and_null() -> None:
+def test_bool_has_its_share_and_null_is_none() -> None:
     assert fair(Counter(made("bool")), {True: 1, False: 1})
     assert fair(Counter(made("bool:5%")), {True: 5, False: 95})
     assert set(made("bool:0%")) == {False}
@@ -227,7 +227,7 @@ def test_any_generator_has_a_share_of_nulls(generator: str) -> None:
     assert set(made(f"{generator}?100%")) == {None}
 
 
-def test_which_values_are_null_does_not_depend_on_the_values() -> None:
+def test_nulls_are_independent_of_the_values() -> None:
     present = [value for value in made("uniform:0.0..1.0?50%") if value is not None]
     assert kstest(present, "uniform").pvalue > 0.001
 
@@ -262,7 +262,7 @@ def test_every_generator_is_tested() -> None:
     assert {parse(text).kind for text in EVERY.values()} == USAGE.keys()
 
 
-def test_a_block_made_alone_equals_the_same_rows_made_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_block_equals_same_rows_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = read_tables({"every": {"rows": 12_500, **EVERY}, "customer": CUSTOMER}, HERE)
     (whole,) = blocks(tables["every"], tables, 5)
     monkeypatch.setattr(module, "BLOCK", 1_000)
@@ -272,7 +272,7 @@ def test_a_block_made_alone_equals_the_same_rows_made_in_order(monkeypatch: pyte
     assert [len(part["serial"]) for part in blocks(tables["every"], tables, 5)] == [1_000] * 12 + [500]
 
 
-def test_values_depend_on_seed_table_and_column_but_on_nothing_else() -> None:
+def test_values_depend_only_on_seed_table_and_column() -> None:
     names = {"a": "uniform:1..1_000_000", "b": "uniform:1..1_000_000"}
     tables = read_tables(
         {"t": {"rows": 100, **names}, "u": {"rows": 100, **names}, "w": {"rows": 50, "a": names["a"]}}, HERE
@@ -330,7 +330,7 @@ def test_references_exist_in_the_other_table(own: Path, column: str, kind: str) 
     assert set(drawn) <= existing
 
 
-def test_a_reference_to_rows_that_are_all_null_is_refused() -> None:
+def test_reference_to_all_null_column_is_refused() -> None:
     tables = read_tables({"t": {"rows": 1, "x": "words:1?50%"}}, HERE)
     seeds = {block(tables["t"], tables, seed, 0)["x"][0] is None: seed for seed in range(20)}
     assert len(draw("t.x", tables, seeds[False])(np.random.default_rng(1), 5)) == 5
@@ -338,11 +338,11 @@ def test_a_reference_to_rows_that_are_all_null_is_refused() -> None:
         draw("t.x", tables, seeds[True])(np.random.default_rng(1), 5)
 
 
-def test_a_uniform_reference_draws_all_rows_alike() -> None:
+def test_uniform_reference_draws_all_rows_equally_often() -> None:
     assert fair(Counter(made("uniform:customer.id", 50_000)), dict.fromkeys(range(500, 1_500), 1))
 
 
-def test_a_reference_follows_another_one() -> None:
+def test_references_may_refer_to_other_references() -> None:
     orders = {"rows": 500, "id": "serial", "customer_id": "zipf:customer.id", "note": "words:1?80%"}
     tables = read_tables(
         {
@@ -433,7 +433,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_a_bad_generator_is_refused_with_its_table_and_column(text: str) -> None:
+def test_bad_generator_is_refused_with_table_and_column(text: str) -> None:
     others = {
         "customer": CUSTOMER,
         "empty": {"rows": 0, "id": "serial"},
@@ -499,7 +499,7 @@ def test_a_bad_parameter_is_refused(text: str) -> None:
 # -- files --------------------------------------------------------------------------------------------------------
 
 
-def test_the_types_of_a_csv_file(tmp_path: Path) -> None:
+def test_csv_column_types_are_inferred(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(
         b"\xef\xbb\xbfi,f,d,t,zip,huge,mixed,none,quoted\r\n"
         b'1,1,2026-01-31,2026-01-31,01234,9223372036854775808,1,,"a,""b""\nc"\r\n'
@@ -544,7 +544,7 @@ def test_damaged_csv_files_are_refused(tmp_path: Path, content: bytes, words: st
     assert str(error.value).isprintable()
 
 
-def test_the_types_of_a_parquet_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_columns_become_python_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = int(datetime(2026, 1, 31, 10, tzinfo=timezone.utc).timestamp())
     columns = {
         "b": pa.array([True, None, False]),
@@ -582,14 +582,14 @@ def test_damaged_and_nested_parquet_files_are_refused(tmp_path: Path) -> None:
         assert str(error.value).isprintable()
 
 
-def test_without_pyarrow_the_remedy_is_named(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_is_reported_with_a_remedy(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert read_tables({"p": "product.csv"}, own)
     with pytest.raises(NotInstalled, match=r"pyarrow.*\[parquet\]"):
         read_tables({"q": "product.parquet"}, own)
 
 
-def test_a_column_of_a_file_that_has_only_nulls_can_not_be_drawn(tmp_path: Path) -> None:
+def test_file_column_of_only_nulls_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("a,b\n1,\n")
     tables = read_tables({"p": "p.csv"}, tmp_path)
     with pytest.raises(UsageError, match=r"p\.b has no values"):

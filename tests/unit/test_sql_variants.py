@@ -79,7 +79,7 @@ def test_server_settings_of_row_and_variant_are_merged(home: Path) -> None:
     assert planned.cells[1].label == "sqlite:set.automatic_index=0+set.temp_store=memory tuned"
 
 
-def test_a_bundle_repeats_the_rows_of_variants(home: Path) -> None:
+def test_bundle_plan_reproduces_rows_of_variants(home: Path) -> None:
     for engines in (["sqlite"], ["old=sqlite", "sqlite:set.automatic_index=0+variant=indexed"]):
         planned = make(home, *engines)
         run = Run(home / "r.json", {"plan": planned.data(), **planned.declared}, planned.cells, ())
@@ -88,7 +88,7 @@ def test_a_bundle_repeats_the_rows_of_variants(home: Path) -> None:
         assert plan.make(plan_file.read(home / "plan.toml")).cells == planned.cells
 
 
-def test_a_variant_replaces_the_texts_that_it_names(home: Path) -> None:
+def test_variant_replaces_only_the_texts_it_names(home: Path) -> None:
     definition = parsed(inlined(DEFINITION, home))
     indexed, rewritten = (definition.variants[name].definition for name in ("indexed", "rewritten"))
     assert definition.after[ANY] == rewritten.after[ANY] == ""
@@ -115,7 +115,7 @@ def test_a_variant_replaces_the_texts_that_it_names(home: Path) -> None:
         ({"settings": {"postgresql": {"url": "postgresql://u:p@h/d"}}}, "variant v: url is an address"),
     ],
 )
-def test_a_mistake_in_a_variant_gets_one_line(variant: Any, expected: str, home: Path) -> None:
+def test_variant_mistake_is_refused_with_its_reason(variant: Any, expected: str, home: Path) -> None:
     engine = "postgresql" if "postgresql" in str(variant) else "sqlite"
     with pytest.raises(UsageError, match=expected):
         make(home, engine, v=variant)
@@ -125,6 +125,6 @@ def test_a_mistake_in_a_variant_gets_one_line(variant: Any, expected: str, home:
     ("name", "expected"),
     [("base", "base is the definition without a variant"), ("V", "expected a name"), ("v" * 21, "at most 20")],
 )
-def test_a_name_that_no_variant_may_have(name: str, expected: str, home: Path) -> None:
+def test_invalid_variant_name_is_refused(name: str, expected: str, home: Path) -> None:
     with pytest.raises(UsageError, match=expected):
         make(home, "sqlite", **{name: {"after": "SELECT 1"}})

@@ -46,7 +46,7 @@ def pressure(total_us: int) -> str:
     )
 
 
-def test_this_machine_is_told_as_json() -> None:
+def test_strain_of_this_machine_is_valid_json() -> None:
     before = facts.counters()
     told = facts.since(before, facts.counters(), 12_345)
     assert set(told) == NAMES
@@ -55,7 +55,7 @@ def test_this_machine_is_told_as_json() -> None:
 
 
 @pytest.mark.claim("Strain on the machine during a trial is recorded")
-def test_a_machine_without_proc_and_sys_is_unknown_and_not_zero(tmp_path: Path) -> None:
+def test_strain_is_unknown_without_proc_and_sys(tmp_path: Path) -> None:
     nothing = facts.counters(root=tmp_path / "nothing-here")
     assert facts.since(nothing, nothing, 5) == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
 
@@ -70,7 +70,7 @@ def test_garbage_in_kernel_files_is_unknown(plant: Plant) -> None:
 
 
 @pytest.mark.claim("Strain on the machine during a trial is recorded")
-def test_steal_swapping_stalls_and_heat(between: Callable[..., Told]) -> None:
+def test_strain_is_the_difference_of_kernel_counters(between: Callable[..., Told]) -> None:
     heat = "sys/devices/system/cpu/cpu{}/thermal_throttle/core_throttle_count"
     told = between(
         {
@@ -106,7 +106,7 @@ def test_steal_swapping_stalls_and_heat(between: Callable[..., Told]) -> None:
     }
 
 
-def test_a_quiet_machine_is_zero_and_not_unknown(between: Callable[..., Told]) -> None:
+def test_strain_of_quiet_machine_is_zero(between: Callable[..., Told]) -> None:
     files = {
         "proc/vmstat": "pswpin 3\npswpout 7\n",
         "proc/pressure/io": pressure(200),
@@ -121,7 +121,7 @@ def test_a_quiet_machine_is_zero_and_not_unknown(between: Callable[..., Told]) -
     assert told["memory_stall_ns"] is None
 
 
-def test_less_than_a_tick_is_unknown(between: Callable[..., Told]) -> None:
+def test_steal_within_one_tick_is_unknown(between: Callable[..., Told]) -> None:
     files = {"proc/stat": "cpu  10 0 0 0 0 0 0 5 0 0\n"}
     assert between(files, files)["steal_percent"] is None
 
@@ -135,7 +135,7 @@ def test_less_than_a_tick_is_unknown(between: Callable[..., Told]) -> None:
         ("sys/fs/cgroup/app/cpu.stat", {"throttled_ns"}),
     ],
 )
-def test_what_is_known_only_once_is_unknown(plant: Plant, file: str, names: set[str]) -> None:
+def test_counter_missing_at_either_end_is_unknown(plant: Plant, file: str, names: set[str]) -> None:
     root = plant({"proc/self/cgroup": "0::/app\n"})
     without = facts.counters(root=root)
     texts = {
@@ -193,7 +193,7 @@ def test_a_counter_that_ran_backwards_is_unknown(between: Callable[..., Told]) -
         ),
     ],
 )
-def test_throttling_by_control_groups(
+def test_throttled_time_is_read_from_control_groups(
     between: Callable[..., Told],
     cgroup: str,
     first: dict[str, str],
@@ -206,6 +206,6 @@ def test_throttling_by_control_groups(
     assert between(placed(first), placed(second))["throttled_ns"] == throttled_ns
 
 
-def test_no_control_group_is_named(plant: Plant) -> None:
+def test_counters_omit_control_group_names(plant: Plant) -> None:
     root = plant({"proc/self/cgroup": "0::/user-alice\n", "sys/fs/cgroup/user-alice/cpu.stat": "throttled_usec 1\n"})
     assert "alice" not in str(facts.counters(root=root))

@@ -73,7 +73,7 @@ def home(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_recorded_server_is_found_and_ended_with_what_it_started(home: Path, tmp_path: Path, start: Start) -> None:
+def test_recorded_server_is_killed_with_its_children(home: Path, tmp_path: Path, start: Start) -> None:
     server, child = start(FAMILY)
     leftover_processes.record(home, server.pid)
     assert [process.pid for process in leftover_processes.recorded(tmp_path)] == [server.pid]
@@ -83,7 +83,7 @@ def test_a_recorded_server_is_found_and_ended_with_what_it_started(home: Path, t
     assert list(home.iterdir()) == []
 
 
-def test_a_server_that_is_forgotten_is_left_alone(home: Path, tmp_path: Path, start: Start) -> None:
+def test_forgotten_server_is_left_running(home: Path, tmp_path: Path, start: Start) -> None:
     server, _ = start(FAMILY)
     leftover_processes.record(home, server.pid)
     leftover_processes.forget(home)
@@ -94,9 +94,7 @@ def test_a_server_that_is_forgotten_is_left_alone(home: Path, tmp_path: Path, st
 
 
 @pytest.mark.parametrize("later", [-100.0, 100.0])
-def test_a_process_that_bears_its_number_now_is_left_alone(
-    home: Path, tmp_path: Path, start: Start, later: float
-) -> None:
+def test_process_with_reused_pid_is_left_alone(home: Path, tmp_path: Path, start: Start, later: float) -> None:
     process, child = start(FAMILY)
     leftover_processes.record(home, process.pid)
     told = json.loads((home / leftover_processes.RECORD).read_text())
@@ -107,7 +105,7 @@ def test_a_process_that_bears_its_number_now_is_left_alone(
     assert list(home.iterdir()) == [], "which is of no use any more"
 
 
-def test_a_server_that_is_gone_is_not_there(home: Path, tmp_path: Path, start: Start) -> None:
+def test_ended_server_is_not_recorded(home: Path, tmp_path: Path, start: Start) -> None:
     server, _ = start(FAMILY)
     leftover_processes.record(home, server.pid)
     leftover_processes.kill(leftover_processes.family(server.pid))
@@ -121,7 +119,7 @@ def test_a_server_that_is_gone_is_not_there(home: Path, tmp_path: Path, start: S
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"pid": "x", "born": 1}', '{"pid": 1}', '{"pid": null}'])
-def test_a_record_that_is_none_hides_no_other(home: Path, tmp_path: Path, start: Start, text: str) -> None:
+def test_invalid_records_are_skipped_and_removed(home: Path, tmp_path: Path, start: Start, text: str) -> None:
     """A run that was killed while it wrote the record may leave such text."""
     for name in ("a", "z"):
         (tmp_path / name).mkdir()
@@ -154,7 +152,7 @@ def linked_hard(record: Path) -> None:
 
 
 @pytest.mark.parametrize("planted", [by_another_user, writable_by_others, linked, linked_hard])
-def test_a_record_that_another_user_could_have_written_ends_nobody(
+def test_untrusted_record_kills_no_process(
     home: Path, tmp_path: Path, start: Start, planted: Callable[[Path], None]
 ) -> None:
     process, child = start(FAMILY)
@@ -175,7 +173,7 @@ def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, star
     assert [process.pid for process in leftover_processes.recorded(tmp_path)] == [server.pid]
 
 
-def test_a_process_that_ended_does_not_run_though_nobody_waited_for_it(start: Start) -> None:
+def test_zombie_process_counts_as_ended(start: Start) -> None:
     process, child = start(FAMILY)
     assert leftover_processes.running(process.pid)
     leftover_processes.kill(leftover_processes.family(child))
@@ -214,7 +212,7 @@ def system_v(start: Start) -> Iterator[Start]:
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["running", "gone"])
-def test_a_servers_shared_memory_goes_with_it(home: Path, tmp_path: Path, system_v: Start, gone: bool) -> None:
+def test_shared_memory_of_leftover_server_is_removed(home: Path, tmp_path: Path, system_v: Start, gone: bool) -> None:
     """Shared memory outlives SIGKILL, so it must be removed. The segment of another process stays."""
     server, segment = system_v()
     _, others = system_v()
@@ -228,7 +226,7 @@ def test_a_servers_shared_memory_goes_with_it(home: Path, tmp_path: Path, system
     assert there(others)
 
 
-def test_shared_memory_that_somebody_uses_stays(home: Path, tmp_path: Path, system_v: Start) -> None:
+def test_shared_memory_in_use_is_kept(home: Path, tmp_path: Path, system_v: Start) -> None:
     library = ctypes.CDLL(None)
     library.shmat.restype = ctypes.c_void_p
     server, segment = system_v()
@@ -241,7 +239,7 @@ def test_shared_memory_that_somebody_uses_stays(home: Path, tmp_path: Path, syst
     assert there(segment)
 
 
-def test_who_changes_the_directory_meanwhile_is_no_trouble(start: Start, home: Path) -> None:
+def test_record_is_found_while_directory_changes(start: Start, home: Path) -> None:
     """An embedded engine changes its directory until it is killed, for example because it merges files."""
     server, _ = start(FAMILY)
     leftover_processes.record(home, server.pid)

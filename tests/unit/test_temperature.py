@@ -76,7 +76,7 @@ def ran() -> Iterator[Shell]:
 @pytest.mark.claim("Cold is proven: closed, evicted, at most 1 % resident, and read from the device")
 @pytest.mark.parametrize("engine", ["sqlite", "lmdb"])
 @pytest.mark.parametrize("phase", COLD)
-def test_a_real_engine_is_measured_cold_with_the_proof(ran: Shell, engine: str, phase: str) -> None:
+def test_cold_phase_of_real_engine_is_proven(ran: Shell, engine: str, phase: str) -> None:
     sample = samples(ran, engine)[phase]
     assert sample["temperature"] == "cold"
     residency = sample["residency"]
@@ -89,7 +89,7 @@ def test_a_real_engine_is_measured_cold_with_the_proof(ran: Shell, engine: str, 
 
 
 @pytest.mark.claim("An engine without files has no cold phases, and the table says so")
-def test_an_engine_without_files_has_no_cold_phases_and_the_reason_stands_there(ran: Shell) -> None:
+def test_engine_without_files_has_no_cold_phases(ran: Shell) -> None:
     assert samples(ran, "memory") == {}
     (attempt,) = ran.attempts("memory")
     assert attempt["absent"] == dict.fromkeys(COLD, "stores nothing in files, so that it can't be cold")
@@ -97,7 +97,7 @@ def test_an_engine_without_files_has_no_cold_phases_and_the_reason_stands_there(
         assert ran.attempts(engine)[0]["absent"] == {}
 
 
-def test_a_null_engine_prices_the_harness_in_a_cold_phase_too(ran: Shell) -> None:
+def test_null_engine_runs_cold_phases_without_temperature(ran: Shell) -> None:
     for attempt in ran.attempts("null"):
         assert attempt["absent"] == {}
         assert [(sample["phase"], sample["operations"]) for sample in attempt["samples"]] == [
@@ -143,7 +143,7 @@ def test_a_work_directory_in_memory_is_lukewarm(shell: Shell) -> None:
         assert sample["temperature"] == "lukewarm"
 
 
-def test_a_warm_up_does_not_make_a_cold_phase_warm(shell: Shell) -> None:
+def test_cold_phase_stays_cold_after_warm_up(shell: Shell) -> None:
     if not can_be_cold(shell.work):
         pytest.skip("the work directory is in memory")
     measure(shell, "lmdb", "--warmup", "0.2", param_records=4_000)
@@ -174,7 +174,7 @@ def told(events: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.claim("Cold is proven: closed, evicted, at most 1 % resident, and read from the device")
-def test_the_engine_is_closed_before_its_files_are_evicted_and_opened_after(shell: Shell) -> None:
+def test_engine_closes_before_eviction_and_opens_after(shell: Shell) -> None:
     if not can_be_cold(shell.work):
         pytest.skip("the work directory is in memory")
     (events,) = lives(shell, "recorder-lmdb", phases="rand-key,rand-key-cold,scan-cold").values()
@@ -186,7 +186,7 @@ def test_the_engine_is_closed_before_its_files_are_evicted_and_opened_after(shel
     assert [sample["temperature"] for sample in samples(shell, "recorder-lmdb").values()] == ["hot", "cold", "cold"]
 
 
-def test_client_processes_open_the_engine_after_its_files_were_evicted(shell: Shell) -> None:
+def test_client_processes_open_the_engine_after_eviction(shell: Shell) -> None:
     if not can_be_cold(shell.work):
         pytest.skip("the work directory is in memory")
     first, *clients = lives(shell, "recorder-lmdb", clients=2, phases="rand-key-cold").values()
@@ -221,14 +221,14 @@ def test_each_client_does_a_whole_untimed_round_first(shell: Shell, engine: str,
 
 
 @pytest.mark.parametrize(("phase", "seeks"), [("rand-index", RECORDS), ("scan", RECORDS // 20)])
-def test_every_hot_phase_is_done_twice_and_counted_once(shell: Shell, phase: str, seeks: int) -> None:
+def test_hot_phase_runs_twice_and_counts_once(shell: Shell, phase: str, seeks: int) -> None:
     (events,) = lives(shell, "recorder", phases=phase, param_records=RECORDS).values()
     assert len(asked(events, "seek")) == 2 * seeks
     sample = samples(shell, "recorder")[phase]
     assert (sample["operations"], sample["temperature"]) == (seeks, "hot")
 
 
-def test_a_phase_that_is_neither_hot_nor_cold_is_done_once(shell: Shell) -> None:
+def test_phase_without_temperature_runs_once(shell: Shell) -> None:
     (events,) = lives(shell, "recorder", phases="mixed", param_records=RECORDS, param_mix="c").values()
     at = max(at for at, event in enumerate(events) if event["call"] == "begin reading")
     assert len(asked(events[:at], "get")) == RECORDS
@@ -239,7 +239,7 @@ def test_a_phase_that_is_neither_hot_nor_cold_is_done_once(shell: Shell) -> None
 @pytest.mark.parametrize(
     ("engine", "clients"), [("recorder:pause_us=5000", 1), ("recorder-threads:pause_us=5000", 2)]
 )
-def test_a_budget_that_ends_the_untimed_round_leaves_it_lukewarm(shell: Shell, engine: str, clients: int) -> None:
+def test_phase_with_incomplete_untimed_round_is_lukewarm(shell: Shell, engine: str, clients: int) -> None:
     plan = {"phases": "rand-key", "param_records": RECORDS, "clients": clients, "budget": 0.01}
     lives(shell, engine, **plan)
     sample = samples(shell, engine.partition(":")[0])["rand-key"]
@@ -261,14 +261,14 @@ def verdict(phase: Phase, used: Usage = READ, served: Usage = NOTHING, warm: boo
     return reached(phase, tally, residency if phase is A_COLD else None, served)
 
 
-def test_hot_is_what_had_its_untimed_round() -> None:
+def test_phase_is_hot_after_its_untimed_round() -> None:
     assert (verdict(A_HOT), verdict(A_HOT, warm=False), verdict(NEITHER)) == ("hot", "lukewarm", "none")
 
 
 @pytest.mark.parametrize(
     ("resident", "wanted"), [(0, "cold"), (10_000, "cold"), (10_001, "lukewarm"), (None, "lukewarm")]
 )
-def test_cold_is_what_has_no_more_than_a_percent_in_the_cache(resident: Any, wanted: str) -> None:
+def test_cold_phase_has_at_most_1_percent_resident(resident: Any, wanted: str) -> None:
     assert verdict(A_COLD, resident=resident) == wanted
 
 
@@ -285,5 +285,5 @@ def test_cold_is_what_has_no_more_than_a_percent_in_the_cache(resident: Any, wan
         (NONE_READ, UNKNOWN, "cold"),
     ],
 )
-def test_cold_is_what_has_been_read_from_the_device(used: Usage, served: Usage, wanted: str) -> None:
+def test_cold_phase_must_read_from_the_device(used: Usage, served: Usage, wanted: str) -> None:
     assert verdict(A_COLD, used, served) == wanted

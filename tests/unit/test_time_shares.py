@@ -15,7 +15,7 @@ from dyno.runner.time_shares import expected_seconds, share
 PLAN = plan.make(RunRequest(suite="records", engines=["memory"], samples=3))
 
 
-def test_an_experiment_without_a_run_takes_its_stated_time() -> None:
+def test_unmeasured_experiment_takes_its_stated_time() -> None:
     assert expected_seconds(PLAN, None, False, PLAN, 60.0) == 60.0
     # Twice as many samples take twice as long, and so do phases with twice the budget.
     floorless = replace(PLAN, cells=tuple(cell for cell in PLAN.cells if not cell.floor))
@@ -25,7 +25,7 @@ def test_an_experiment_without_a_run_takes_its_stated_time() -> None:
     ) == pytest.approx(120)
 
 
-def test_a_measured_experiment_takes_as_long_as_last_time() -> None:
+def test_measured_experiment_takes_its_last_duration() -> None:
     # Trials of 1 s each.
     run = reads(sqlite=[1, 2, 3], memory=[1, 2, 3])
     assert expected_seconds(PLAN, run, False, PLAN, 60.0) == 6.0
@@ -37,7 +37,7 @@ def test_a_measured_experiment_takes_as_long_as_last_time() -> None:
     assert expected_seconds(PLAN, of_rates(phases=["read"]), True, PLAN, 60.0) == 60.0
 
 
-def test_a_run_beyond_its_share_leaves_less_to_the_later_ones() -> None:
+def test_overrun_reduces_the_shares_of_later_runs() -> None:
     assert share(60, [1, 2, 3]) == 10
     # The first took 30 s rather than 10.
     assert share(30, [2, 3]) == 12
@@ -45,12 +45,12 @@ def test_a_run_beyond_its_share_leaves_less_to_the_later_ones() -> None:
     assert share(5, [0.0]) == 5
 
 
-def test_the_stated_times_of_all_experiments_are_about_half_an_hour() -> None:
+def test_stated_times_total_about_half_an_hour() -> None:
     seconds = sum(published.experiment(name).quick_seconds for name in published.names())
     assert 20 * 60 < seconds < 36 * 60
 
 
-def test_each_engine_stays_in_the_quick_size() -> None:
+def test_quick_size_keeps_every_engine() -> None:
     for name in published.names():
         experiment = published.experiment(name)
         assert experiment.sized("quick")["engine"] == experiment.plan["engine"]

@@ -35,7 +35,7 @@ def said(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page[start : page.index('id="overview"')])).split())
 
 
-def test_a_page_of_two_machines_begins_with_what_differs_and_what_is_faster(tmp_path: Path) -> None:
+def test_page_begins_with_differences_and_faster_rows(tmp_path: Path) -> None:
     runs = [a_run(tmp_path / "old.json", SLOW, "A"), a_run(tmp_path / "new.json", FAST, "B", version="2")]
     text = said(build(runs))
     assert "new.json against old.json: 1 of 1 rows faster" in text
@@ -47,7 +47,7 @@ def test_a_page_of_two_machines_begins_with_what_differs_and_what_is_faster(tmp_
     assert "no competitor" in said(build(runs[:1]))
 
 
-def test_rows_that_are_not_the_same_are_not_compared(tmp_path: Path) -> None:
+def test_only_matching_rows_are_compared(tmp_path: Path) -> None:
     one = a_run(tmp_path / "a.json", SLOW, "A")
     for name, other, why in (
         ("engine", a_run(tmp_path / "b.json", FAST, "A", engine="lmdb"), "no engine with the same phase"),
@@ -68,7 +68,7 @@ month = 1460
 """
 
 
-def test_machines_are_compared_by_what_their_rows_cost(tmp_path: Path, shell: Shell) -> None:
+def test_costs_of_rows_follow_prices_of_machines(tmp_path: Path, shell: Shell) -> None:
     a_run(shell.home / "old.json", SLOW, "A")
     a_run(shell.home / "new.json", FAST, "B")
     (shell.home / "p.toml").write_text(PRICES)
@@ -82,7 +82,7 @@ def test_machines_are_compared_by_what_their_rows_cost(tmp_path: Path, shell: Sh
     assert "2.78 EUR 1,460.00 EUR" in shown
 
 
-def test_a_column_of_prices_that_no_row_has_is_left_out(shell: Shell) -> None:
+def test_price_column_without_values_is_omitted(shell: Shell) -> None:
     a_run(shell.home / "r.json", SLOW, "A")
     (shell.home / "p.toml").write_text("[prices.sqlite]\nmonth = 60\n")
     shown = shell.dyno("show", "r.json", "--prices", "p.toml").out.partition("Cost by")[2]
@@ -101,7 +101,7 @@ def test_a_column_of_prices_that_no_row_has_is_left_out(shell: Shell) -> None:
         ("[machines.other]\nhour = 1\n", "nor for its machine (old or old.json or A)"),
     ],
 )
-def test_a_table_of_machines_is_checked(table: str, why: str, shell: Shell) -> None:
+def test_invalid_machine_prices_are_refused(table: str, why: str, shell: Shell) -> None:
     a_run(shell.home / "old.json", SLOW, "A")
     (shell.home / "p.toml").write_text(table)
     for command in (("show",), ("report", "-o", "r.html")):

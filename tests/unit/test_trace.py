@@ -57,7 +57,7 @@ def flushes(*lines: str) -> dict[str, int]:
         ([f"7 pwritev2({A}, [...], 1, 0, RWF_HIPRI) = 1"], {}),
     ],
 )  # fmt: skip
-def test_flushes_of_files_below_the_home_are_counted_by_kind(lines: list[str], found: dict[str, int]) -> None:
+def test_flushes_below_home_are_counted_by_kind(lines: list[str], found: dict[str, int]) -> None:
     assert flushes(*lines) == found
 
 
@@ -83,14 +83,14 @@ def test_flushes_of_files_below_the_home_are_counted_by_kind(lines: list[str], f
           opened("O_RDWR|O_DSYNC", pid=6)], "write O_DSYNC"),
     ],
 )  # fmt: skip
-def test_a_write_flushes_if_the_process_opened_its_file_for_that(lines: list[str], kind: str | None) -> None:
+def test_write_to_synchronously_opened_file_counts_as_flush(lines: list[str], kind: str | None) -> None:
     found = read(*lines, begin(), WRITE, end())
     assert dict(found.flushes) == ({kind: 1} if kind else {})
     assert dict(found.writes) == {kind or "write": 1}
     assert found.commits[-1].flushed is bool(kind)
 
 
-def test_a_mapping_of_a_file_is_told_and_its_flush_is_counted() -> None:
+def test_shared_mapping_is_listed_and_its_msync_counted() -> None:
     def mapped(protection: str, flags: str, file: str = A) -> str:
         return f"7 mmap(NULL, 8192, {protection}, {flags}, {file}, 0) = 0x7f0000001000"
 
@@ -144,7 +144,7 @@ def test_a_mapping_of_a_file_is_told_and_its_flush_is_counted() -> None:
         ([f"8 fsync({A} <unfinished ...>", WRITE, "8 <... fsync resumed>) = 0", f"8 fsync({A}) = 0"], True),
     ],
 )  # fmt: skip
-def test_a_commit_is_flushed_if_what_it_wrote_is(lines: list[str], flushed: bool) -> None:
+def test_commit_is_flushed_if_its_writes_are(lines: list[str], flushed: bool) -> None:
     (commit,) = read(begin(), *lines, end()).commits
     assert commit.flushed is flushed
 
@@ -174,13 +174,13 @@ JOURNAL = [f'7 pwrite64({B}, ""..., 512, 0) = 512', FLUSH_B, FLUSH_HOME, WRITE, 
         ([WRITE, FLUSH, REMOVED, CUT, '7 unlink("/srv/other") = 0', '7 unlink("pipe") = 0'], True),
     ],
 )  # fmt: skip
-def test_a_change_of_what_was_flushed_must_be_flushed_too(lines: list[str], flushed: bool) -> None:
+def test_later_change_of_flushed_file_needs_a_flush(lines: list[str], flushed: bool) -> None:
     found = read(begin(), *lines, end())
     assert [commit.flushed for commit in found.commits] == [flushed]
     assert set(found.writes) <= {"write", "pwrite64"}
 
 
-def test_writes_and_flushes_belong_to_the_commit_in_which_they_ended() -> None:
+def test_calls_belong_to_commit_in_which_they_end() -> None:
     found = read(begin(1), WRITE, FLUSH, end(1), begin(2), WRITE, end(2), FLUSH, begin(3), end(3), WRITE)
     assert [(commit.written, commit.flushed) for commit in found.commits] == [
         (True, True),
@@ -192,7 +192,7 @@ def test_writes_and_flushes_belong_to_the_commit_in_which_they_ended() -> None:
     assert (dict(found.flushes), dict(found.writes)) == ({"fsync": 2}, {"write": 2})
 
 
-def test_what_ends_while_the_acknowledgement_is_told_comes_too_late() -> None:
+def test_flush_during_acknowledgement_is_too_late() -> None:
     mark = end().split(" = ")[0].removesuffix(")")
     found = read(
         begin(), WRITE, f"{mark} <unfinished ...>", f"8 fsync({A}) = 0", f"7 <... access resumed>) = {NOT_THERE}"
@@ -206,7 +206,7 @@ def test_what_ends_while_the_acknowledgement_is_told_comes_too_late() -> None:
     assert dict(found.flushes) == {"fsync": 2}, "counted all the same"
 
 
-def test_marks_are_seen_whatever_call_asks_for_them() -> None:
+def test_marks_are_recognised_in_every_access_call() -> None:
     for call in (
         'access("%s", F_OK)',
         'faccessat(AT_FDCWD</>, "%s", F_OK)',
@@ -217,19 +217,19 @@ def test_marks_are_seen_whatever_call_asks_for_them() -> None:
     assert read('7 access("/etc/ld.so.preload", R_OK) = 0').commits == ()
 
 
-def test_ways_of_flushing_that_no_trace_shows_are_told() -> None:
+def test_io_uring_is_reported_as_unseen() -> None:
     assert read("7 io_uring_setup(256, {flags=0}) = 5<anon_inode:[io_uring]>").unseen == ("io_uring",)
     assert read("7 io_uring_setup(256, {flags=0}) = -1 EPERM (Operation not permitted)").unseen == ()
 
 
-def test_a_home_whose_name_strace_escapes_is_known_again() -> None:
+def test_home_path_escaped_by_strace_is_recognised() -> None:
     home = Path('/srv/a>b <c ü\n"d')
     file = r"3</srv/a\76b \74c \303\274\n\"d/log>"
     found = seen([begin(), f'7 write({file}, ""..., 9) = 9', f"7 fsync({file}) = 0", end()], home)
     assert found.flushed == 1
 
 
-def test_asynchronous_writes_are_writes_of_the_files_that_they_name() -> None:
+def test_asynchronous_writes_count_as_writes_of_their_file() -> None:
     submitted = f"io_submit(0x7f0, 1, [{{aio_lio_opcode=IOCB_CMD_PWRITE, aio_fildes={A}, aio_nbytes=512}}]) = 1"
     assert dict(read(begin(), f"7 {submitted}", end()).writes) == {"io_submit": 1}
 
@@ -244,12 +244,12 @@ def test_asynchronous_writes_are_writes_of_the_files_that_they_name() -> None:
         (f"7 splice(9<pipe:[12]>, NULL, {A}, NULL, 1000, 0) = 1000", {"splice": 1}),
     ],
 )
-def test_of_what_the_kernel_copies_the_file_that_is_copied_to_is_written(line: str, written: dict[str, int]) -> None:
+def test_kernel_copy_counts_as_write_of_its_target(line: str, written: dict[str, int]) -> None:
     found = read(begin(), line, end())
     assert (dict(found.writes), found.written) == (written, len(written))
 
 
-def test_of_files_that_are_none_of_the_log_nothing_counts() -> None:
+def test_only_log_files_count_for_commits() -> None:
     """Background writes and flushes of other files neither prove nor disprove that a commit was flushed."""
     log, other = f"3<{HOME}/server/wal1/a>", f"4<{HOME}/server/table/a>"
     lines = [begin(), f'7 write({log}, ""..., 9) = 9', f"7 fsync({log}) = 0", f"8 fsync({other}) = 0"]
@@ -261,7 +261,7 @@ def test_of_files_that_are_none_of_the_log_nothing_counts() -> None:
     assert seen([f"{line}\n" for line in beside], HOME, ("server/wal*",)).flushed == 0
 
 
-def test_a_background_may_write_on_in_a_few_commits() -> None:
+def test_rare_unflushed_background_writes_are_tolerated() -> None:
     plain = [begin(), WRITE, FLUSH, end()]
     written_on = [begin(), WRITE, FLUSH, f'9 write({A}, ""..., 9) = 9', end()]
     assert read(*plain * 95, *written_on * 5).flushed == 100

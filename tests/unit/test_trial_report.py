@@ -52,7 +52,7 @@ def why(cores: int = 2, **changed: Any) -> str | None:
         {"written_bytes": -4096},
     ],
 )
-def test_what_can_be_is_believed(changed: dict[str, Any]) -> None:
+def test_possible_figures_are_accepted(changed: dict[str, Any]) -> None:
     assert why(**changed) is None
 
 
@@ -77,5 +77,5 @@ def test_what_can_be_is_believed(changed: dict[str, Any]) -> None:
         ({"reported_by": "tool", "elapsed_ns": 4 * S}, "measured 4 s, but only 1.1 s passed"),
     ],
 )
-def test_what_can_not_be_is_not_believed(changed: dict[str, Any], told: str) -> None:
+def test_impossible_figures_are_rejected_with_a_reason(changed: dict[str, Any], told: str) -> None:
     assert why(**changed) == told

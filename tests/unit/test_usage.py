@@ -97,7 +97,7 @@ def part(used: int | None) -> float:
     return used / SIZE
 
 
-def test_differences_and_sums() -> None:
+def test_usages_add_and_subtract_field_by_field() -> None:
     one, two = Usage(1, 2, 3, 4, 5, 6, 7, 8), Usage(11, 22, 33, 44, 55, 66, 77, 88)
     assert two - one == Usage(10, 20, 30, 40, 50, 60, 70, 80)
     assert one + two == Usage(12, 24, 36, 48, 60, 72, 84, 96)
@@ -112,12 +112,12 @@ def test_unknown_stays_unknown() -> None:
     assert known - UNKNOWN == UNKNOWN - known == known + UNKNOWN == UNKNOWN
 
 
-def test_a_counter_that_shrank_is_unknown_but_for_what_is_not_written_after_all() -> None:
+def test_shrunken_counter_is_unknown_except_written_bytes() -> None:
     before = Usage(9, 9, 9, 9, 9, 9, 9, 9)
     assert before - Usage(10, 10, 10, 10, 10, 10, 10, 10) == replace(UNKNOWN, written_bytes=-1)
 
 
-def test_own_cpu_time_of_all_threads() -> None:
+def test_own_cpu_time_includes_all_threads() -> None:
     before = usage.own()
     burn()
     between = usage.own()
@@ -131,7 +131,7 @@ def test_own_cpu_time_of_all_threads() -> None:
     assert cpu_ns(after - between) >= 90 * MS, "a thread that has ended"
 
 
-def test_cpu_time_of_the_calling_thread_only() -> None:
+def test_thread_cpu_time_excludes_other_threads() -> None:
     before = usage.of_thread_ns()
     burn()
     between = usage.of_thread_ns()
@@ -154,7 +154,7 @@ def test_waiting_is_a_voluntary_switch() -> None:
 
 
 @pytest.mark.claim("Bytes from the device are counted separately from those of the page cache")
-def test_reading_from_the_device_and_from_the_page_cache(cold: Path) -> None:
+def test_device_reads_are_separate_from_cache_reads(cold: Path) -> None:
     before = usage.own()
     cold.read_bytes()
     between = usage.own()
@@ -168,7 +168,7 @@ def test_reading_from_the_device_and_from_the_page_cache(cold: Path) -> None:
 
 
 @pytest.mark.claim("Bytes from the device are counted separately from those of the page cache")
-def test_a_mapped_file_is_read_by_faults_and_not_asked_for(cold: Path) -> None:
+def test_mapped_reads_count_as_faults_not_requests(cold: Path) -> None:
     with cold.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
         before = usage.own()
         assert len(mapped[::4096]) == SIZE // 4096
@@ -178,7 +178,7 @@ def test_a_mapped_file_is_read_by_faults_and_not_asked_for(cold: Path) -> None:
     assert used.major_faults is not None and used.major_faults >= 1
 
 
-def test_writing(cold: Path) -> None:
+def test_written_bytes_count_before_a_flush(cold: Path) -> None:
     data = os.urandom(SIZE)
     before = usage.own()
     with (cold.parent / "written").open("wb") as file:
@@ -190,7 +190,7 @@ def test_writing(cold: Path) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_another_process(child: Child, cold: Path) -> None:
+def test_usage_of_another_process_is_measured(child: Child, cold: Path) -> None:
     own_before, before = usage.own(), usage.of(child.pid)
     child.do(BURN)
     child.do(f"data = open({str(cold)!r}, 'rb').read()")
@@ -206,7 +206,7 @@ def test_another_process(child: Child, cold: Path) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_process_that_is_gone_is_unknown(child: Child) -> None:
+def test_usage_of_ended_process_is_unknown(child: Child) -> None:
     child.end()
     assert usage.of(child.pid) == UNKNOWN
     assert usage.of_tree([child.pid]) == UNKNOWN
@@ -216,7 +216,7 @@ def test_a_process_that_is_gone_is_unknown(child: Child) -> None:
 
 @pytest.mark.claim("A server's resources are separate from its client's")
 @pytest.mark.usefixtures("processes")
-def test_a_tree_counts_descendants_once_also_ended_ones(child: Child) -> None:
+def test_tree_counts_running_and_ended_descendants_once(child: Child) -> None:
     assert usage.of_tree([]) == NOTHING
     burner = f"{BURN}\nprint(flush=True); time.sleep(600)"
     child.do("import os, subprocess, sys")
@@ -239,7 +239,7 @@ def test_a_tree_counts_descendants_once_also_ended_ones(child: Child) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_descendant_that_has_just_gone_is_left_out(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_omits_descendant_that_has_just_ended(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = SimpleNamespace(pid=child.pid)
     child.end()
     monkeypatch.setattr(psutil.Process, "children", lambda self, recursive: [gone])
@@ -247,7 +247,7 @@ def test_a_descendant_that_has_just_gone_is_left_out(child: Child, monkeypatch: 
 
 
 @pytest.mark.usefixtures("processes")
-def test_peak_memory_stays_when_it_is_given_back(child: Child) -> None:
+def test_peak_memory_stays_after_memory_is_freed(child: Child) -> None:
     child.do("data = b'x' * (64 << 20)")
     child.do("del data")
     peak = usage.peak_resident_bytes(child.pid)
@@ -255,7 +255,7 @@ def test_peak_memory_stays_when_it_is_given_back(child: Child) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_peak_is_measured_anew_and_the_earlier_one_is_not_lost(child: Child) -> None:
+def test_resetting_the_peak_keeps_the_overall_peak(child: Child) -> None:
     if not usage.reset_peaks([os.getpid()]):
         pytest.skip("the kernel does not measure peaks anew")
     child.do("data = b'x' * (64 << 20)")
@@ -271,14 +271,14 @@ def test_a_peak_is_measured_anew_and_the_earlier_one_is_not_lost(child: Child) -
     assert whole is not None and whole >= 64 << 20
 
 
-def test_the_peak_of_this_process_outlives_its_reset() -> None:
+def test_own_peak_survives_a_reset() -> None:
     len(b"x" * (64 << 20))
     before = usage.own_peak_resident_bytes()
     usage.reset_peaks([os.getpid()])
     assert usage.own_peak_resident_bytes() >= before >= 64 << 20
 
 
-def test_peaks_are_added_up_without_those_of_processes_that_are_gone(plant: Plant) -> None:
+def test_peaks_are_summed_over_existing_processes(plant: Plant) -> None:
     status = SWITCHES.format(0, 0)
     root = plant({f"proc/{pid}/{name}": text for pid in (77, 78) for name, text in (("status", status),)})
     assert usage.peaks_since_reset([77, 78, 79], root=root) == 2 * 1234 * 1024
@@ -286,7 +286,7 @@ def test_peaks_are_added_up_without_those_of_processes_that_are_gone(plant: Plan
     assert usage.peaks_since_reset([], root=root) is None
 
 
-def test_a_peak_that_the_kernel_does_not_measure_anew_is_reported(plant: Plant) -> None:
+def test_failed_peak_reset_is_reported(plant: Plant) -> None:
     """A directory can't be written to, like the file of another user's process."""
     root = plant({"proc/77/clear_refs/x": "", "proc/78/clear_refs": ""})
     assert usage.reset_peaks([78], root=root)
@@ -295,7 +295,7 @@ def test_a_peak_that_the_kernel_does_not_measure_anew_is_reported(plant: Plant) 
     assert usage.reset_peaks([79], root=root), "a process that is gone"
 
 
-def test_the_kernels_files_of_a_process(plant: Plant) -> None:
+def test_usage_is_read_from_kernel_files(plant: Plant) -> None:
     root = plant(
         {
             "proc/42/stat": STAT,
@@ -320,12 +320,12 @@ def test_the_kernels_files_of_a_process(plant: Plant) -> None:
     assert usage.peak_resident_bytes(42, root=root) == 1234 * 1024
 
 
-def test_pages_dropped_before_they_are_written_can_be_anothers(plant: Plant) -> None:
+def test_written_bytes_may_be_negative(plant: Plant) -> None:
     root = plant({"proc/42/stat": STAT, "proc/42/io": IO.format(0, 4_096)})
     assert usage.of(42, root=root).written_bytes == -4_096
 
 
-def test_a_process_that_may_not_be_looked_into(plant: Plant) -> None:
+def test_bytes_are_unknown_without_permission(plant: Plant) -> None:
     root = plant(
         {
             "proc/42/stat": STAT,
@@ -337,19 +337,19 @@ def test_a_process_that_may_not_be_looked_into(plant: Plant) -> None:
     assert None not in astuple(used)[:5]
 
 
-def test_a_process_that_ends_while_it_is_read_is_unknown(plant: Plant) -> None:
+def test_process_that_ends_during_reading_is_unknown(plant: Plant) -> None:
     root = plant({"proc/42/io": IO.format(1, 0), "proc/42/task/42/status": SWITCHES.format(100, 10)})
     assert usage.of(42, root=root) == UNKNOWN
 
 
-def test_garbage_is_unknown(plant: Plant) -> None:
+def test_garbage_in_kernel_files_is_unknown(plant: Plant) -> None:
     files = ("stat", "io", "status", "task/42/status")
     root = plant({f"proc/42/{name}": "rchar: x\nVmHWM: - kB\n:::\n) 1 - -\n" for name in files})
     assert usage.of(42, root=root) == UNKNOWN
     assert usage.peak_resident_bytes(42, root=root) is None
 
 
-def test_a_device_counts_what_is_read_and_written(cold: Path) -> None:
+def test_device_counts_read_and_written_bytes(cold: Path) -> None:
     before = usage.device(cold)
     if before == {"read_bytes": None, "written_bytes": None}:
         pytest.skip("the file system's device is not seen")
@@ -384,7 +384,7 @@ def test_a_device_is_found_by_its_number(plant: Plant, tmp_path: Path) -> None:
     assert usage.device(tmp_path / "to" / "be", root=root) == COUNTED
 
 
-def test_a_device_without_a_number_of_its_own_is_found_by_its_mount(plant: Plant, tmp_path: Path) -> None:
+def test_device_without_number_is_found_by_mount(plant: Plant, tmp_path: Path) -> None:
     root = plant({**mounted("/dev/mapper/data", "btrfs"), "sys/class/block/dm-3/stat": BLOCK_STAT})
     (root / "dev/mapper").mkdir(parents=True)
     (root / "dev/mapper/data").symlink_to("../dm-3")
@@ -392,17 +392,17 @@ def test_a_device_without_a_number_of_its_own_is_found_by_its_mount(plant: Plant
 
 
 @pytest.mark.parametrize("source", ["tmpfs", "sda", "overlay", "server:/export", "/dev/gone", "//server/share"])
-def test_no_device_is_unknown(plant: Plant, tmp_path: Path, source: str) -> None:
+def test_mount_without_local_device_is_unknown(plant: Plant, tmp_path: Path, source: str) -> None:
     root = plant({**mounted(source), "sys/class/block/sda/stat": BLOCK_STAT, "sys/class/block/stat": BLOCK_STAT})
     assert usage.device(tmp_path, root=root) == {"read_bytes": None, "written_bytes": None}
 
 
-def test_nothing_to_be_seen_is_unknown(tmp_path: Path) -> None:
+def test_device_usage_is_unknown_without_sys(tmp_path: Path) -> None:
     assert usage.device(tmp_path, root=tmp_path / "nothing-here") == {"read_bytes": None, "written_bytes": None}
 
 
 @pytest.mark.parametrize("switch", ["sda/sda1/queue", "sda/queue"], ids=["a disk", "a partition"])
-def test_a_device_that_does_not_count_is_unknown(plant: Plant, tmp_path: Path, switch: str) -> None:
+def test_device_with_disabled_iostats_is_unknown(plant: Plant, tmp_path: Path, switch: str) -> None:
     root = plant({"sys/devices/sda/sda1/stat": BLOCK_STAT, f"sys/devices/{switch}/iostats": "1\n"})
     (root / "sys/dev/block").mkdir(parents=True)
     (root / "sys/dev/block" / number(tmp_path)).symlink_to("../../devices/sda/sda1")

@@ -46,17 +46,17 @@ def rounds(rates: Sequence[int]) -> list[Round]:
     ],
     ids=str,
 )
-def test_a_rate_is_steady_by_the_last_five_rounds(rates: list[int], is_steady: bool) -> None:
+def test_steady_rate_depends_on_last_five_rounds(rates: list[int], is_steady: bool) -> None:
     assert (unsteady(rounds([1, *rates]), BLOCK, BLOCK) is None) is is_steady
 
 
 @pytest.mark.claim("A warm-up ends when everything was written once and the rate is steady")
-def test_a_warm_up_continues_until_every_block_is_written() -> None:
+def test_warm_up_continues_until_all_blocks_are_written() -> None:
     area = 200 * BLOCK
     assert [unsteady(rounds([50] * n), BLOCK, area) is None for n in range(1, 10)] == [False] * 8 + [True]
 
 
-def test_facts_of_a_warm_up_compare_the_first_pass_with_the_steady_rate() -> None:
+def test_warm_up_facts_compare_fresh_and_steady_rates() -> None:
     facts = steady_facts(rounds([10, 30, 60, 100, 100, 100, 100, 100]), BLOCK, 100 * BLOCK)
     assert facts == {
         "steady": True,
@@ -70,7 +70,7 @@ def test_facts_of_a_warm_up_compare_the_first_pass_with_the_steady_rate() -> Non
     }
 
 
-def test_without_a_steady_rate_there_is_no_penalty() -> None:
+def test_unsteady_rate_has_no_penalty() -> None:
     facts = steady_facts(rounds([10, 90, 20, 80, 30, 70, 10]), BLOCK, 100 * BLOCK)
     assert facts["steady"] is False and "20%" in str(facts["unsteady"])
     assert facts["fresh_per_second"] == pytest.approx(50)
@@ -91,7 +91,7 @@ def command_options(io: IO, **how: Any) -> dict[str, str]:
     return {name: value for name, _, value in (word.removeprefix("--").partition("=") for word in words)}
 
 
-def test_a_command_line_has_the_parameters_of_the_job() -> None:
+def test_fio_command_has_the_jobs_parameters() -> None:
     options = command_options(IO("randrw", BLOCK, 1 << 20, depth=8, jobs=2, read_percent=70, seed=3))
     wanted = {"rw": "randrw", "bs": "4096", "size": "1048576", "iodepth": "8", "numjobs": "2", "rwmixread": "70"}
     wanted |= {"ioengine": "libaio", "direct": "1", "runtime": "1500ms", "randseed": "3"}
@@ -100,7 +100,7 @@ def test_a_command_line_has_the_parameters_of_the_job() -> None:
     assert options["allow_file_create"] == "0"
 
 
-def test_jobs_in_order_share_the_area_and_those_at_random_do_not() -> None:
+def test_only_sequential_jobs_divide_the_area() -> None:
     options = command_options(IO("write", BLOCK, 10 * BLOCK, jobs=3))
     assert options["size"] == options["offset_increment"] == str(3 * BLOCK)
     assert "offset_increment" not in command_options(IO("randwrite", BLOCK, 10 * BLOCK, jobs=3))
@@ -170,7 +170,7 @@ def test_a_failed_request_is_counted_with_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_job_without_a_report_is_an_error_with_its_output(tmp_path: Path) -> None:
+def test_job_without_report_fails_with_its_output(tmp_path: Path) -> None:
     words = ["sh", "-c", "echo fio: bad option; exit 1"]
     with pytest.raises(fiorun.Failed, match="status 1: fio: bad option"):
         fiorun.run(words, Target(tmp_path, "volume"), IO("read", BLOCK, 1 << 20), 0, None, "fio 3.33")
@@ -180,7 +180,7 @@ def test_a_job_without_a_report_is_an_error_with_its_output(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("processes")
-def test_dd_reports_its_bytes_and_the_flush_after_it(tmp_path: Path) -> None:
+def test_dd_reports_bytes_and_flush_time(tmp_path: Path) -> None:
     report = ddrun.run(Target(tmp_path, "copy"), "plain", BLOCK, 10 * BLOCK)
     assert (report.items, report.bytes, report.errors, report.first_error) == (10, 10 * BLOCK, 0, None)
     assert (tmp_path / "copy").read_bytes() == bytes(10 * BLOCK)
@@ -206,13 +206,13 @@ def test_a_failure_of_dd_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("512", 512), ("4k", 4096), ("4K", 4096), ("1m", 1 << 20), ("2g", 1 << 31), (4096, 4096)]
 )
-def test_a_size_may_have_a_letter(text: object, value: int) -> None:
+def test_size_accepts_a_unit_letter(text: object, value: int) -> None:
     (area,) = (setting for setting in registry.suite("volume").params if setting.name == "area")
     assert area.read(text, "") == value
 
 
 @pytest.mark.parametrize("text", ["", "0", "1", "513", "-4k", "k", "4x", "4.5k", "99999999999g"])
-def test_a_size_that_is_no_multiple_of_512_is_an_error(text: str) -> None:
+def test_size_must_be_a_multiple_of_512(text: str) -> None:
     (block,) = (setting for setting in registry.suite("volume").params if setting.name == "block_size")
     with pytest.raises(UsageError, match="a multiple of 512"):
         block.read(text, "suite volume: parameter")

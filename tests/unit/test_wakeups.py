@@ -30,7 +30,7 @@ def can_stay() -> bool:
 
 @pytest.mark.claim("The cost of waking a core is measured when a run begins whose processes wait for each other")
 @pytest.mark.usefixtures("processes")
-def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
+def test_round_trips_are_measured_asleep_and_awake() -> None:
     # On a busy machine, this short time may have too few round trips.
     found = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)
     if found is None:
@@ -49,14 +49,14 @@ def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_it_leaves_nothing_behind() -> None:
+def test_measurement_leaves_no_process_behind() -> None:
     assert measured(0.05) is not None
     told = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert f"{keep_awake.MODULE} wakeups {os.getpid()}" not in told
 
 
 @pytest.mark.claim("The cost of waking a core is measured when a run begins whose processes wait for each other")
-def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wakeup_costs_half_the_extra_round_trip_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is the larger cost of the two placements, `apart` and `free`."""
     monkeypatch.setattr("dyno.host.keep_awake.cores", lambda: [0, 1])
     monkeypatch.setattr("dyno.host.keep_awake.quota_cores", lambda root: None)
@@ -74,7 +74,7 @@ def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("how", ["a limit of CPU time", "not allowed"])
-def test_what_can_not_be_compared_has_no_cost(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_wakeup_cost_is_unknown_without_awake_cores(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     def forbidden(core: int) -> int:
         raise PermissionError
 
@@ -103,7 +103,7 @@ def test_few_round_trips_have_no_median() -> None:
         (None, [3], [3]),
     ],
 )
-def test_two_cores_are_no_two_threads_of_one_where_others_are_to_be_had(
+def test_pair_prefers_different_physical_cores(
     monkeypatch: pytest.MonkeyPatch, plant: Plant, siblings: str | None, there: list[int], pair: list[int]
 ) -> None:
     place = f"sys/devices/system/cpu/cpu{there[0]}/topology/thread_siblings_list"

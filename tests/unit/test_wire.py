@@ -115,7 +115,7 @@ def test_each_connection_has_its_answers_in_order(connections):
 
 
 @pytest.mark.parametrize("protocol", RESPONSES)
-def test_a_response_of_each_protocol_may_arrive_byte_by_byte(protocol):
+def test_response_of_any_protocol_may_arrive_bytewise(protocol):
     pieces = [bytes([byte]) for byte in RESPONSES[protocol](b"value")]
     with peers(replying(*pieces, request=len(PING))) as sockets:
         (answers,) = run(protocol, sockets, [[PING, PING]])
@@ -123,7 +123,7 @@ def test_a_response_of_each_protocol_may_arrive_byte_by_byte(protocol):
 
 
 @pytest.mark.parametrize("protocol", RESPONSES)
-def test_a_response_of_each_protocol_may_have_10_mb(protocol):
+def test_response_of_any_protocol_may_have_10_mb(protocol):
     value = b"v" * 10_000_000
     servers = [replying(RESPONSES[protocol](value), request=len(PING))] * 2
     with peers(*servers) as sockets:
@@ -131,7 +131,7 @@ def test_a_response_of_each_protocol_may_have_10_mb(protocol):
             assert all(value_of(protocol, answer) == value for answer in answers.decode(ValueError))
 
 
-def test_what_is_no_reply_of_mongodb_cannot_be_decoded():
+def test_decoding_a_malformed_mongodb_reply_fails():
     whole = op_msg(document(text_field(b"v", b"x"), OK))
     for wrong in (op_msg(document()), whole[:12] + b"\x01" + whole[13:], whole[:20] + b"\x01" + whole[21:]):
         with peers(replying(wrong, request=len(PING))) as sockets:
@@ -140,7 +140,7 @@ def test_what_is_no_reply_of_mongodb_cannot_be_decoded():
             answers.decode(ValueError)
 
 
-def test_a_response_may_arrive_byte_by_byte():
+def test_nested_redis_response_may_arrive_bytewise():
     pieces = [bytes([byte]) for byte in b"*2\r\n$3\r\na\r\n\r\n:7\r\n"]
     with peers(replying(*pieces, request=len(PING))) as sockets:
         (answers,) = run("redis", sockets, [[PING, PING]])
@@ -154,7 +154,7 @@ def test_a_slow_response_is_waited_for():
     assert answers.decode(ValueError) == [b"PONG"] and ends[0] - starts[0] >= 100_000_000
 
 
-def test_a_request_and_a_response_of_10_mb():
+def test_request_and_response_may_have_10_mb():
     value = b"v" * 10_000_000
     request = native.redis(("SET", "key", value))
     reply = b"$%d\r\n%s\r\n" % (len(value), value)
@@ -219,7 +219,7 @@ def test_an_error_response_is_the_operations_answer(protocol, request_, response
     assert [type(error) for error in errors] == [ValueError] * 2 and str(errors[0]) == text
 
 
-def test_postgresql_rows_nulls_notices_and_counts():
+def test_postgresql_rows_nulls_and_counts_are_decoded():
     request = native.postgresql(b"get", ("a", 5, None))
     assert request.startswith(b"B") and request.endswith(b"S\0\0\0\x04")
     selected = message(b"2") + row("é", None) + row("b", "") + message(b"C", b"SELECT 2\0") + READY
@@ -239,7 +239,7 @@ def test_postgresql_rows_nulls_notices_and_counts():
         message(b"A", struct.pack(">i", 7) + b"channel\0text\0"),
     ],
 )
-def test_a_notice_between_two_responses_belongs_to_none(between):
+def test_notice_between_two_responses_is_ignored(between):
     request = native.postgresql(b"get", ())
     response = message(b"C", b"DELETE 1\0") + READY + between
     with peers(replying(response, request=len(request))) as sockets:
@@ -248,7 +248,7 @@ def test_a_notice_between_two_responses_belongs_to_none(between):
 
 
 @pytest.mark.parametrize("eof", [True, False])
-def test_mysql_binary_rows(eof):
+def test_mysql_binary_rows_are_decoded(eof):
     request = native.mysql(7, ("text", b"bytes", -5, None))
     assert struct.unpack_from("<I", request, 5) == (7,)
     columns = [column(253), column(253, charset=63), column(8), column(3, flags=0x20), column(5), column(253)]
@@ -262,7 +262,7 @@ def test_mysql_binary_rows(eof):
     assert answers.decode(ValueError) == [[("é", b"\xff", -9, 4_000_000_000, 0.5, None)]] * 3
 
 
-def test_an_operation_of_several_requests_sends_one_after_the_other():
+def test_operation_sends_its_requests_one_by_one():
     seen: list[bytes] = []
 
     def serve(peer: socket.socket) -> None:
@@ -286,7 +286,7 @@ def test_a_request_may_have_several_responses():
     assert answers.decode(ValueError) == [[b"OK", b"QUEUED", [b"OK"]]] * 2 and len(answers) == 2
 
 
-def test_operations_begin_when_they_are_due_and_none_after_the_deadline():
+def test_operations_begin_when_due_and_before_deadline():
     with peers(*[replying(PONG, request=len(PING))] * 2) as sockets:
         begin = native.Wire.now()
         due = [[begin + n * 10_000_000 + c * 1_000_000 for n in range(10)] for c in range(2)]
@@ -296,7 +296,7 @@ def test_operations_begin_when_they_are_due_and_none_after_the_deadline():
         assert len(starts) == 6 and (starts >= moments[:6]).all()
 
 
-def test_the_deadline_and_the_memory_end_a_closed_loop():
+def test_closed_loop_ends_at_deadline_or_memory_limit():
     with peers(*[replying(PONG, request=len(PING))] * 2) as sockets:
         deadline = native.Wire.now() + 300_000_000
         results = run("redis", sockets, [[PING] * 200_000] * 2, deadline=deadline)

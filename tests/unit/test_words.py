@@ -71,7 +71,7 @@ def unclear(blocks: int, more: int | None) -> Verdict:
         (unclear(0, 3), "can't tell, needs 3 more samples, 3 in all at least"),
     ],
 )
-def test_a_verdict_in_words(verdict: Verdict, expected: str) -> None:
+def test_verdict_wording_states_kind_and_bound(verdict: Verdict, expected: str) -> None:
     assert wording.verdict(verdict) == expected
 
 
@@ -90,7 +90,7 @@ def test_a_verdict_in_words(verdict: Verdict, expected: str) -> None:
         (alike(0.1001), "no difference larger than 11 %"),
     ],
 )
-def test_a_bound_that_is_rounded_stays_true(verdict: Verdict, expected: str) -> None:
+def test_bound_is_rounded_to_the_safe_side(verdict: Verdict, expected: str) -> None:
     assert wording.verdict(verdict) == expected
 
 
@@ -122,12 +122,12 @@ def test_less_memory_is_not_called_faster(verdict: Verdict, expected: str) -> No
         (faster(1.25), "needs at least 20 % less CPU time"),
     ],
 )
-def test_a_gate_of_cpu_time_names_it(verdict: Verdict, expected: str) -> None:
+def test_cpu_gate_wording_names_cpu_time(verdict: Verdict, expected: str) -> None:
     assert wording.gated(verdict, metric("cpu")) == expected
 
 
 @pytest.mark.parametrize("percent", range(1, 100))
-def test_a_whole_percentage_is_told_as_it_is(percent: int) -> None:
+def test_whole_percentage_is_shown_exactly(percent: int) -> None:
     assert wording.verdict(faster(1 + percent / 100)) == f"faster by at least {percent} %"
     assert wording.verdict(alike(percent / 100)) == f"no difference larger than {percent} %"
 
@@ -144,7 +144,7 @@ def test_a_whole_percentage_is_told_as_it_is(percent: int) -> None:
         (0.01234, "0.0123"),
     ],
 )
-def test_a_ratio_has_three_digits_that_count(value: float | None, expected: str) -> None:
+def test_ratio_has_at_least_three_significant_digits(value: float | None, expected: str) -> None:
     assert units.ratio(value) == expected
 
 
@@ -162,7 +162,7 @@ def test_ratio_stays_in_its_interval(value: float, low: float, high: float, expe
     assert units.ratio(value, low, high) == expected
 
 
-def test_a_ratio_stands_with_its_interval() -> None:
+def test_ratio_is_shown_with_its_interval() -> None:
     assert wording.ratio(Verdict("faster", 1.424, 1.311, 1.54, 0.31, 5, None)) == ("1.42", "1.31 – 1.54")
     assert wording.ratio(unclear(2, 1))[0] == "–"
     assert wording.interval(Verdict("unclear", None, None, None, None, 2, 1)) == "–"
@@ -181,25 +181,25 @@ def test_a_ratio_stands_with_its_interval() -> None:
         (0.03, 2.95, "–", "0.030 – 3.0"),
     ],
 )
-def test_a_ratio_is_no_more_precise_than_its_interval(low: float, high: float, point: str, interval: str) -> None:
+def test_ratio_precision_matches_its_interval(low: float, high: float, point: str, interval: str) -> None:
     verdict = Verdict("", (low * high) ** 0.5, low, high, None, 3, None)
     assert (wording.point(verdict), wording.interval(verdict)) == (point, interval)
 
 
-def test_of_a_wide_interval_a_sentence_has_the_lower_end_alone() -> None:
+def test_answer_with_wide_interval_states_lower_end_only() -> None:
     run = reads(sqlite=[100.0] * 4, lmdb=[30_000.0, 9_000.0, 90_000.0, 30_000.0])
     (found,) = re.findall(r"at least (\S+) times as fast as sqlite \(([^)]*)\)", only(run))
     assert found[1] == "99 % sure; 4 samples of each" and float(found[0]) > 1
 
 
-def test_a_number_of_further_samples_has_two_digits() -> None:
+def test_further_samples_are_rounded_to_two_digits() -> None:
     assert wording.verdict(unclear(5, 384)) == "can't tell, needs about 390 more samples"
 
 
 # -- answers --------------------------------------------------------------------------------------------------
 
 
-def test_a_clear_winner() -> None:
+def test_clear_winner_is_stated_with_its_lead() -> None:
     run = reads(sqlite=around(1), lmdb=around(1.3, (1.0,) * 5))
     assert only(run) == (
         "At tier process, lmdb is the fastest in read: at least 28 % faster than sqlite (1.300 times as fast, 99 %"
@@ -207,7 +207,7 @@ def test_a_clear_winner() -> None:
     )
 
 
-def test_a_winner_by_a_lot_is_told_as_a_factor() -> None:
+def test_large_lead_is_stated_as_a_factor() -> None:
     run = reads(sqlite=around(1), lmdb=around(30, (1.0,) * 5), memory=around(2))
     assert only(run) == (
         "At tier process, lmdb is the fastest in read: at least 14 times as fast as memory (15 times as fast, 99 %"
@@ -215,7 +215,7 @@ def test_a_winner_by_a_lot_is_told_as_a_factor() -> None:
     )
 
 
-def test_a_tie() -> None:
+def test_tie_states_largest_possible_difference() -> None:
     run = reads(sqlite=around(1), lmdb=around(1.001, (1.0,) * 5), memory=around(0.5))
     assert only(run) == (
         "At tier process, lmdb and sqlite are equally fast in read: no difference from lmdb is larger than 1.6 %"
@@ -223,7 +223,7 @@ def test_a_tie() -> None:
     )
 
 
-def test_what_can_not_be_told_apart() -> None:
+def test_unclear_winner_states_how_many_samples_are_needed() -> None:
     sentence = only(reads(sqlite=around(1, NOISY), lmdb=around(1.02), memory=around(0.2)))
     found = re.fullmatch(
         r"At tier process, read: no clear winner between lmdb and sqlite \(about (\d+) more samples would tell;"
@@ -235,14 +235,14 @@ def test_what_can_not_be_told_apart() -> None:
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_under_three_blocks_nothing_is_proven(blocks: int) -> None:
+def test_answer_proves_nothing_under_three_samples(blocks: int) -> None:
     assert only(reads(sqlite=(100,) * blocks, lmdb=(900,) * blocks)) == (
         "At tier process, lmdb had the best figures in read, which proves nothing: a ratio takes 3 samples of both,"
         f" not {blocks}."
     )
 
 
-def test_reason_that_proves_nothing_is_said_once() -> None:
+def test_too_few_samples_are_mentioned_once() -> None:
     cells = [
         (a_cell(name, tier, size=size), {"read": [10.0, 11.0 + size]})
         for name in ("lmdb", "sqlite")
@@ -256,13 +256,13 @@ def test_reason_that_proves_nothing_is_said_once() -> None:
     assert text.count("at tier ") == 6
 
 
-def test_one_with_too_few_samples_is_not_placed_among_those_that_have_them() -> None:
+def test_engine_with_too_few_samples_is_not_ranked() -> None:
     sentence = only(reads(sqlite=(100,) * 4, lmdb=(210,) * 4, memory=(150, None, None, 150)))
     assert sentence.startswith("At tier process, lmdb is the fastest in read: at least 2.1 times as fast as sqlite (")
     assert sentence.endswith("). Too few samples to rank: memory.")
 
 
-def test_one_engine_alone() -> None:
+def test_single_engine_has_no_competitor() -> None:
     assert only(reads(sqlite=around(1))) == "At tier process, read: sqlite has no competitor at this tier."
 
 
@@ -275,7 +275,7 @@ def both(**rates: tuple[float | None, float | None]) -> Run:
     return of_rates(*rows)
 
 
-def test_several_phases_and_where_it_does_not_hold() -> None:
+def test_winner_of_several_phases_names_exceptions() -> None:
     assert only(both(sqlite=(1, 100), lmdb=(1.5, 10), memory=(3, 5))) == (
         "At tier process, sqlite is the fastest in fill and read together: at least 2.5"
         " times as fast as memory (2.58 times as fast, 99 % sure of 2.58 – 2.58; 5 samples of each). But memory is at"
@@ -283,7 +283,7 @@ def test_several_phases_and_where_it_does_not_hold() -> None:
     )
 
 
-def test_the_phases_of_one_engine_are_told_together_with_the_least_difference() -> None:
+def test_exceptions_of_an_engine_state_its_smallest_lead() -> None:
     rates = {"sqlite": (1, 1, 100), "lmdb": (1.2, 1.105, 1), "memory": (0.01, 0.01, 500)}
     phases = ("fill", "read", "scan")
     run = of_rates(
@@ -297,7 +297,7 @@ def test_the_phases_of_one_engine_are_told_together_with_the_least_difference() 
     ), sentence
 
 
-def test_an_engine_that_lacks_a_phase() -> None:
+def test_engine_that_lacks_a_phase_is_not_compared() -> None:
     assert only(both(sqlite=(1, 1), lmdb=(1.655, 1.655), memory=(None, 1.2))) == (
         "At tier process, lmdb is the fastest in fill and read together: at least 65 %"
         " faster than sqlite (1.655 times as fast, 99 % sure of 1.655 – 1.655; 5 samples of each). Not compared,"
@@ -306,7 +306,7 @@ def test_an_engine_that_lacks_a_phase() -> None:
 
 
 @pytest.mark.claim("Temperatures are never put in one figure")
-def test_each_temperature_has_its_answer_which_says_so() -> None:
+def test_each_temperature_has_its_own_answer() -> None:
     rates = {phase: around(2) for phase in ("fill", "read", "scan", "read-cold")}
     run = of_rates(
         (a_cell("lmdb"), rates), (a_cell("sqlite"), {phase: around(1) for phase in rates}), phases=list(rates)
@@ -319,7 +319,7 @@ def test_each_temperature_has_its_answer_which_says_so() -> None:
     ]
 
 
-def test_who_was_not_proven_to_be_cold_is_named_where_no_phase_was_cold_for_all() -> None:
+def test_engine_not_proven_cold_is_named_and_excluded() -> None:
     run = heated(reads(lmdb=around(2), sqlite=around(1)), read="cold")
     (sentence,) = wording.answers(changed(run, lambda name, sample: warmer(sample) if name == "sqlite" else sample))
     assert sentence == (
@@ -332,7 +332,7 @@ def warmer(sample: Sample) -> Sample:
     return replace(sample, temperature="lukewarm", residency={"file_bytes": 100, "resident_bytes": 90})
 
 
-def test_each_tier_has_its_answer_and_they_are_never_ranked_together() -> None:
+def test_tiers_are_answered_separately() -> None:
     rows = [
         (a_cell("memory", tier=Tier.VOLATILE), {"read": around(100)}),
         (a_cell("lmdb"), {"read": around(2)}),
@@ -344,7 +344,7 @@ def test_each_tier_has_its_answer_and_they_are_never_ranked_together() -> None:
     assert "memory" not in second
 
 
-def test_several_parameters_are_told_and_others_are_not() -> None:
+def test_answer_names_only_parameters_that_vary() -> None:
     rows = [
         (a_cell(engine, txn=1, records=records), {"read": around(rate)})
         for engine, rate in (("sqlite", 1), ("lmdb", 2))
@@ -356,7 +356,7 @@ def test_several_parameters_are_told_and_others_are_not() -> None:
     ]
 
 
-def test_that_one_is_alone_is_said_once_for_all_parameters() -> None:
+def test_lack_of_competitors_is_stated_once() -> None:
     rows = [(a_cell("sqlite", records=records), {"read": around(1)}) for records in (10, 20, 30)]
     assert wording.answers(of_rates(*rows)) == [
         "At tier process, read: sqlite has no competitor at this tier, with any of 3 combinations of parameters."
@@ -366,7 +366,7 @@ def test_that_one_is_alone_is_said_once_for_all_parameters() -> None:
     assert second.startswith("At tier process with records=20, lmdb is the fastest in read")
 
 
-def test_in_an_open_loop_the_answer_says_what_it_is_by() -> None:
+def test_open_loop_answer_names_its_metric() -> None:
     cells = a_cell("sqlite", rate=1_000), a_cell("lmdb", rate=1_000)
     attempts = tuple(
         an_attempt(block, a_sample(histogram=recorded(1_000), response=recorded(ns)), cell=at)
@@ -379,11 +379,11 @@ def test_in_an_open_loop_the_answer_says_what_it_is_by() -> None:
     )
 
 
-def test_a_run_without_a_number_has_no_answer() -> None:
+def test_run_without_samples_has_no_answer() -> None:
     assert wording.answers(reads(sqlite=(), lmdb=())) == []
 
 
-def test_the_first_sentence_is_whole_by_itself() -> None:
+def test_first_sentence_of_answer_is_self_contained() -> None:
     """A page shows the first sentence on top, and the others below."""
     tie = reads(sqlite=around(1), lmdb=around(1.001, (1.0,) * 5), memory=around(0.5))
     for run in (both(sqlite=(1, 100), lmdb=(1.5, 10)), tie):

@@ -117,7 +117,7 @@ def stream_of(whole: RecordsWorkload, phase: Phase, client: int = 0, clients: in
 
 @pytest.mark.claim("All engines get the same inputs in the same order")
 @every_txn
-def test_two_engines_get_the_same_operations_in_every_phase(txn: Any, tmp_path: Path) -> None:
+def test_engines_get_same_operations_in_every_phase(txn: Any, tmp_path: Path) -> None:
     memory, sqlite = (workload(tmp_path / name, name, txn=txn) for name in ("memory", "sqlite"))
     for phase in PHASES:
         one, other = stream_of(memory, phase), stream_of(sqlite, phase)
@@ -128,7 +128,7 @@ def test_two_engines_get_the_same_operations_in_every_phase(txn: Any, tmp_path: 
 
 
 @every_mix
-def test_two_engines_get_the_same_operations_in_every_mix(mix: str, tmp_path: Path) -> None:
+def test_engines_get_same_operations_in_every_mix(mix: str, tmp_path: Path) -> None:
     one, other = (
         stream_of(workload(tmp_path / name, name, mix=mix, records=400), BY_NAME["mixed"])
         for name in ("memory", "sqlite")
@@ -190,7 +190,7 @@ def test_a_batch_counts_its_keys(tmp_path: Path) -> None:
         ("insert-noblind-indices update rand-key", "update rand-key"),
     ],
 )
-def test_upkeep_runs_once_after_writes_before_the_store_is_used(phases: str, kept: str, tmp_path: Path) -> None:
+def test_upkeep_runs_once_between_writes_and_use(phases: str, kept: str, tmp_path: Path) -> None:
     whole, done = workload(tmp_path), list[str]()
     whole._job = replace(whole._job, spec=replace(whole._job.spec, upkeep=lambda engine: done.append(phase)))
     for phase in phases.split():
@@ -228,7 +228,7 @@ def test_further_rounds_have_other_operations_and_right_answers(
     "Further rounds have the same inputs for all engines, and a warm-up does not change those of the first"
 )
 @repeated
-def test_warm_up_rounds_do_not_change_the_first(phase: str, mix: str, tmp_path: Path) -> None:
+def test_warm_up_does_not_change_the_first_round(phase: str, mix: str, tmp_path: Path) -> None:
     """A warm-up, whether short or long, doesn't change the first round, except for the version that a write
     stores."""
     one, other = (workload(tmp_path / name, mix=mix, records=400) for name in "ab")
@@ -245,7 +245,7 @@ def keys_of(stream: Stream) -> list[Any]:
     "Further rounds have the same inputs for all engines, and a warm-up does not change those of the first"
 )
 @repeated
-def test_two_engines_get_the_same_operations_in_further_rounds(phase: str, mix: str, tmp_path: Path) -> None:
+def test_engines_get_same_operations_in_further_rounds(phase: str, mix: str, tmp_path: Path) -> None:
     memory, sqlite = (workload(tmp_path / name, name, mix=mix, txn=7, records=200) for name in ("memory", "sqlite"))
     for number in (0, 1, WARM):
         one, other = (stream_of(whole, BY_NAME[phase], number=number) for whole in (memory, sqlite))
@@ -281,9 +281,7 @@ def test_phases_that_run_once_have_no_further_rounds(phase: str, mix: str, numbe
         ("scan-cold", 20_000, 10),
     ],
 )
-def test_a_cold_phase_reads_few_records_but_one_at_least(
-    phase: str, records: int, expected: int, tmp_path: Path
-) -> None:
+def test_cold_phase_size_is_small_but_positive(phase: str, records: int, expected: int, tmp_path: Path) -> None:
     for clients in (1, 3):
         shares = [share(tmp_path, BY_NAME[phase], client, clients, records=records) for client in range(clients)]
         assert sum(map(len, shares)) == expected
@@ -333,7 +331,7 @@ def test_clients_find_every_record_once_by_either_index(clients: int, tmp_path: 
 @pytest.mark.parametrize("operations", [1, 20, 60])
 @pytest.mark.parametrize("clients", [1, 2, 7])
 @pytest.mark.parametrize("phase", ["update", "delete"])
-def test_clients_write_their_own_records_and_together_the_requested_number(
+def test_clients_write_own_records_and_requested_total(
     phase: str, clients: int, operations: int, tmp_path: Path
 ) -> None:
     dataset, total = Dataset(60, 0, 20, SEED), 0
@@ -348,9 +346,7 @@ def test_clients_write_their_own_records_and_together_the_requested_number(
 
 @every_mix
 @pytest.mark.parametrize("clients", [1, 3])
-def test_clients_of_a_mix_write_own_records_and_insert_each_new_one_once(
-    mix: str, clients: int, tmp_path: Path
-) -> None:
+def test_mix_clients_write_own_records_and_insert_once(mix: str, clients: int, tmp_path: Path) -> None:
     dataset = known_of(mix, 500, clients).dataset
     number = {dataset.key(n): n for n in range(len(dataset.names))}
     total, inserted = 0, Counter[int]()
@@ -395,7 +391,7 @@ def everything(whole: RecordsWorkload) -> list[Record]:
 
 @every_txn
 @pytest.mark.parametrize("engine", ["memory", "sqlite"])
-def test_every_phase_ends_without_errors_and_counts_its_items(engine: str, txn: Any, tmp_path: Path) -> None:
+def test_every_phase_counts_items_and_has_no_errors(engine: str, txn: Any, tmp_path: Path) -> None:
     whole = workload(tmp_path, engine, txn=txn, records=300)
     expected = [Dataset(300, 0, 20, SEED).record(number) for number in range(300)]
     for phase, tally in all_phases(whole):
@@ -477,9 +473,7 @@ SHARED = [("rocksdb", "threads"), ("sqlite", "processes"), ("lmdb", "processes")
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("engine", "how"), SHARED)
 @pytest.mark.parametrize("txn", [7, "all"])
-def test_two_clients_end_every_phase_with_all_records_written(
-    engine: str, how: str, txn: Any, tmp_path: Path
-) -> None:
+def test_two_clients_write_all_records_in_every_phase(engine: str, how: str, txn: Any, tmp_path: Path) -> None:
     spec = of(engine)
     assert spec.clients == how
     if spec.missing():
@@ -732,14 +726,14 @@ BATCH_LIES: dict[str, Lie] = {**OLDS, "out of order": out_of_order}
 @pytest.mark.claim("A batch has the same keys in the same order for all; one wrong answer in it voids the phase")
 @every_txn
 @pytest.mark.parametrize("lie", BATCH_LIES.values(), ids=BATCH_LIES)
-def test_one_wrong_answer_in_a_batch_voids_the_phase(lie: Lie, txn: Any, tmp_path: Path) -> None:
+def test_one_wrong_answer_voids_a_batched_phase(lie: Lie, txn: Any, tmp_path: Path) -> None:
     for at in range(2):
         whole = workload(tmp_path / str(at), txn=txn, batch=7, distribution="uniform")
         assert lied_to(whole, Known(), BY_NAME["rand-key"], "get_many", lie, at).void
 
 
 @pytest.mark.parametrize("lie", [wrong, stale, another, missing])
-def test_an_answer_that_was_right_the_last_time_voids_the_phase(lie: Lie, tmp_path: Path) -> None:
+def test_wrong_answer_to_repeated_read_voids_the_phase(lie: Lie, tmp_path: Path) -> None:
     """The second time an answer is recognized by its hash, which includes the version: a stale answer was right
     once."""
     known, phase = Known(), BY_NAME["rand-key"]
@@ -797,7 +791,7 @@ SHARED_CASES: list[tuple[str, str, str, Lie]] = [
     ("mix", "method", "lie"),
     [pytest.param(mix, method, lie, id=f"{mix}-{method}-{name}") for mix, method, name, lie in SHARED_CASES],
 )
-def test_one_wrong_answer_voids_a_mix_of_several_clients(mix: str, method: str, lie: Lie, tmp_path: Path) -> None:
+def test_one_wrong_answer_voids_a_multi_client_mix(mix: str, method: str, lie: Lie, tmp_path: Path) -> None:
     # Client 0 of 2 runs while the other is idle. Half of its reads are of the other client's records.
     for at in range(4):
         home = tmp_path / str(at)
@@ -819,7 +813,7 @@ def with_a_stale_own(answers: Any, known: Known) -> Any:
 @pytest.mark.parametrize(
     ("mix", "lie"), [("scan:5+insert:95", without_a_new_one), ("scan:5+update:95", with_a_stale_own)]
 )
-def test_a_scan_without_the_clients_last_writes_voids_a_mix(mix: str, lie: Lie, tmp_path: Path) -> None:
+def test_scan_lacking_own_latest_writes_voids_a_mix(mix: str, lie: Lie, tmp_path: Path) -> None:
     # All operations are in one slice, so that the writes are newer than the versions known before it.
     for at in range(4):
         whole = workload(tmp_path / str(at), clients=2, mix=mix, operations=200)
@@ -827,7 +821,7 @@ def test_a_scan_without_the_clients_last_writes_voids_a_mix(mix: str, lie: Lie, 
 
 
 @pytest.mark.parametrize(("mix", "lengths"), [("e", {100}), ("scan:100", set(range(1, 101)))])
-def test_a_scan_of_a_mix_has_up_to_a_hundred_records(mix: str, lengths: set[int], tmp_path: Path) -> None:
+def test_mix_scans_have_up_to_100_records(mix: str, lengths: set[int], tmp_path: Path) -> None:
     whole, phase, counts = workload(tmp_path, "null", mix=mix, operations=2_000), BY_NAME["mixed"], list[int]()
     whole.prepare(phase)
     with whole.connect() as port:
@@ -856,7 +850,7 @@ def test_latest_reads_follow_inserts(tmp_path: Path) -> None:
     assert np.mean(np.array(numbers[-300:]) >= records) > 0.9
 
 
-def test_a_scan_that_starts_too_early_voids_a_mix_of_several_clients(tmp_path: Path) -> None:
+def test_scan_starting_too_early_voids_multi_client_mix(tmp_path: Path) -> None:
     whole, phase, known = (
         workload(tmp_path, clients=2, mix="e", operations=500),
         BY_NAME["mixed"],
@@ -917,9 +911,7 @@ DAMAGES: dict[str, Callable[[list[Any]], list[Any]]] = {
 @every_txn
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("phase", [*INSERTS, "update"])
-def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(
-    phase: str, damage: str, txn: Any, tmp_path: Path
-) -> None:
+def test_store_that_differs_from_writes_fails_verification(phase: str, damage: str, txn: Any, tmp_path: Path) -> None:
     # With few updates, no later update notices the damage before the phase is over.
     whole = workload(tmp_path, txn=txn, distribution="uniform", operations=3 if phase == "update" else "all")
     whole.prepare(BY_NAME[phase])
@@ -931,7 +923,7 @@ def test_a_store_that_is_not_as_it_was_written_is_found_out_afterwards(
 
 
 @every_txn
-def test_a_record_that_was_not_deleted_is_found_afterwards(txn: Any, tmp_path: Path) -> None:
+def test_undeleted_record_fails_verification(txn: Any, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, txn=txn), BY_NAME["delete"]
     whole.prepare(phase)
     with whole.connect() as port:
@@ -943,7 +935,7 @@ def test_a_record_that_was_not_deleted_is_found_afterwards(txn: Any, tmp_path: P
 
 @pytest.mark.claim("A store that does not hold what was written is detected")
 @pytest.mark.parametrize("letter", [b"n", b"l"], ids=["rev_name", "rev_location"])
-def test_a_missing_index_entry_is_found_afterwards(letter: bytes, tmp_path: Path) -> None:
+def test_missing_index_entry_fails_verification(letter: bytes, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path), BY_NAME["insert-blind-indices"]
     stream_of(whole, phase)
     assert whole.verify(phase) > 0
@@ -956,7 +948,7 @@ def test_a_missing_index_entry_is_found_afterwards(letter: bytes, tmp_path: Path
 
 @pytest.mark.parametrize("place", [0, 1, 998, 999, 1_000, 1_001, 1_999, 2_000, 2_499])
 @pytest.mark.parametrize("damage", ["missing", "surplus"])
-def test_one_missing_or_surplus_record_among_thousands_is_found(damage: str, place: int, tmp_path: Path) -> None:
+def test_one_missing_or_surplus_record_fails_verification(damage: str, place: int, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, records=2_500, operations=1), BY_NAME["update"]
     stream_of(whole, phase)
     dataset = Dataset(2_500, 0, 20, SEED)
@@ -982,7 +974,7 @@ def strings(stream: Stream) -> int:
 @pytest.mark.claim("Write amplification is relative to what the application stored")
 @pytest.mark.parametrize("mix", "ad")
 @pytest.mark.parametrize("phase", INSERTS)
-def test_the_payload_of_an_insert_is_what_was_written(phase: str, mix: str, tmp_path: Path) -> None:
+def test_insert_payload_equals_the_written_bytes(phase: str, mix: str, tmp_path: Path) -> None:
     whole = workload(tmp_path, mix=mix, records=7, value_size=33)
     written = strings(stream_of(whole, BY_NAME[phase]))
     assert 7 * (33 + 2 * 8) < written < 7 * (33 + 2 * 12)
@@ -990,7 +982,7 @@ def test_the_payload_of_an_insert_is_what_was_written(phase: str, mix: str, tmp_
 
 
 @pytest.mark.claim("Write amplification is relative to what the application stored")
-def test_the_payload_of_an_update_is_what_was_written_up_to_lengths_of_names(tmp_path: Path) -> None:
+def test_update_payload_approximates_the_written_bytes(tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, records=500, value_size=150), BY_NAME["update"]
     stream = stream_of(whole, phase)
     assert len(stream) == 500
@@ -998,7 +990,7 @@ def test_the_payload_of_an_update_is_what_was_written_up_to_lengths_of_names(tmp
 
 
 @pytest.mark.parametrize("phase", [phase.name for phase in PHASES if phase.name not in (*INSERTS, "update")])
-def test_the_payload_of_reads_and_mixes_is_unknown(phase: str, tmp_path: Path) -> None:
+def test_payload_of_reads_mixes_and_deletes_is_unknown(phase: str, tmp_path: Path) -> None:
     assert workload(tmp_path).payload_bytes(BY_NAME[phase], 60) is None
 
 
@@ -1032,7 +1024,7 @@ class Flaky(Liar):
 
 @pytest.mark.parametrize("txn", [1, 7])
 @pytest.mark.parametrize("phase", [*INSERTS, "update", "mixed", "delete"])
-def test_a_transaction_that_raises_is_an_error_and_does_not_void(phase: str, txn: int, tmp_path: Path) -> None:
+def test_failed_transaction_counts_as_error_without_voiding(phase: str, txn: int, tmp_path: Path) -> None:
     whole = workload(tmp_path, txn=txn, mix="a", distribution="zipfian")
     whole.prepare(BY_NAME[phase])
     with whole.connect() as port:
@@ -1043,7 +1035,7 @@ def test_a_transaction_that_raises_is_an_error_and_does_not_void(phase: str, txn
 
 
 @pytest.mark.parametrize("mix", "def")
-def test_an_error_in_a_mix_that_inserts_or_modifies_does_not_void(mix: str, tmp_path: Path) -> None:
+def test_failed_write_does_not_void_a_mix(mix: str, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, mix=mix, operations=500), BY_NAME["mixed"]
     whole.prepare(phase)
     with whole.connect() as port:

@@ -39,7 +39,7 @@ def events(channel: WorkerChannel) -> list[dict[str, Any]]:
     return [message.event for message in channel.read(0) or ()]
 
 
-def test_an_event_arrives_as_it_was_reported_between_two_moments() -> None:
+def test_event_arrives_unchanged_with_its_time_bounds() -> None:
     reading, writing = os.pipe()
     begin = monotonic_ns()
     channel = WorkerChannel(reading, begin)
@@ -54,7 +54,7 @@ def test_an_event_arrives_as_it_was_reported_between_two_moments() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), "y" * (65 << 20)], ids=["nan", "object", "too long"])
-def test_an_event_that_is_not_plain_json_or_too_long_is_not_written(ends: tuple[int, int], value: object) -> None:
+def test_unserialisable_or_oversized_event_is_refused(ends: tuple[int, int], value: object) -> None:
     with Reporter(os.dup(ends[1])) as reporter, pytest.raises(InvalidValue, match="can't report the event sample"):
         reporter.report("sample", value=value)
     assert WorkerChannel(ends[0], monotonic_ns()).read(0) is None
@@ -87,7 +87,7 @@ def test_anything_but_an_event_is_an_error(garbage: bytes) -> None:
 
 
 @pytest.mark.claim("Garbage on the worker's pipe is not a result")
-def test_a_line_without_an_end_is_not_stored(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_line_is_refused_in_bounded_memory(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_protocol, "MOST_BYTES", 1 << 20)
     channel = WorkerChannel(ends[0], monotonic_ns())
     tracemalloc.start()
@@ -127,7 +127,7 @@ def world(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.mark.claim("A wrong clock in the worker measures nothing")
-def test_clocks_that_agree_are_right_however_late_the_reader_is(world: World) -> None:
+def test_correct_clock_is_accepted_by_late_reader(world: World) -> None:
     for late in (0.0, 0.05, 3.0, 600.0):
         world.report(0, 0, 0)
         world.let_pass(late)
@@ -148,7 +148,7 @@ def test_one_wrong_clock_is_detected(world: World, number: int, off: float, how:
         world.read()
 
 
-def test_one_event_that_was_held_up_is_accepted(world: World) -> None:
+def test_single_delayed_event_is_accepted(world: World) -> None:
     """The worker may have lost its core between reading its clocks and writing."""
     for _ in range(3):
         world.let_pass(1)
@@ -158,7 +158,7 @@ def test_one_event_that_was_held_up_is_accepted(world: World) -> None:
         world.read()
 
 
-def test_a_clock_at_half_speed_is_detected_in_a_long_trial(world: World) -> None:
+def test_half_speed_clock_is_detected_in_long_trial(world: World) -> None:
     world.let_pass(300)
     world.report(0)
     world.read()
@@ -171,7 +171,7 @@ def test_a_clock_at_half_speed_is_detected_in_a_long_trial(world: World) -> None
         world.read()
 
 
-def test_normal_differences_of_two_processes_and_clocks_are_accepted(world: World) -> None:
+def test_normal_clock_differences_are_accepted(world: World) -> None:
     for _ in range(100):
         world.let_pass(60)
         world.read()
@@ -195,9 +195,7 @@ class EndingWorker:
         return 0
 
 
-def test_the_last_event_of_a_worker_that_has_ended_is_read(
-    ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_event_of_ended_worker_is_read(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "INTERVAL", 0.0)
     worker: Any = EndingWorker(ends[1])
     watch: Any = SimpleNamespace(verdict=lambda: None, deadline=monotonic() + 60)

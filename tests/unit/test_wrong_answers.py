@@ -109,7 +109,7 @@ class Table:
         return {name: values[rows.start : rows.stop] for name, values in self.columns.items()}
 
 
-def test_each_wrong_value_of_a_written_table_is_found(tmp_path: Path) -> None:
+def test_each_wrong_value_in_a_table_is_found(tmp_path: Path) -> None:
     random = np.random.default_rng(2)
     spec = registry.engine("numpy_memory").through("arrays")
     suite = registry.suite("arrays")

@@ -123,6 +123,6 @@ def test_a_sound_port_passes(check: str) -> None:
     ],
     ids=str,
 )
-def test_a_check_fails_on_what_it_guards(check: str, wrong: dict[str, Any]) -> None:
+def test_check_rejects_a_wrong_report(check: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(Wrong):
         CHECKS[check](stub(**wrong), None)

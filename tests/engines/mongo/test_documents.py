@@ -68,7 +68,7 @@ part = st.text(st.sampled_from("\0\1\2aé\uffff\U0010ffff"), max_size=4)
 
 
 @given(st.tuples(part, part), st.tuples(part, part))
-def test_the_order_of_identities_is_that_of_the_keys(one: Key, other: Key) -> None:
+def test_identities_sort_like_their_keys(one: Key, other: Key) -> None:
     def packed(key: Key) -> tuple[bytes, ...]:
         return tuple(each.encode() for each in key)
 
@@ -90,7 +90,7 @@ def test_keys_of_unusual_characters_are_kept_and_ordered(place: Path) -> None:
             assert port.delete([key(one)]) == [True]
 
 
-def test_a_replacement_of_many_records_ends_and_is_right(place: Path) -> None:
+def test_replacing_many_records_completes_correctly(place: Path) -> None:
     """FerretDB has 100 connections to SQLite, and would never answer a message that replaces more documents."""
     numbers = [*range(240), *range(100, 140), 7]
     truth = {key(record(number)): record(number, "old") for number in range(0, 260, 2)}
@@ -116,7 +116,7 @@ def test_a_replacement_of_many_records_ends_and_is_right(place: Path) -> None:
 
 
 @pytest.mark.parametrize("tier", [Tier.PROCESS, Tier.POWER], ids=lambda tier: tier.value)
-def test_what_was_acknowledged_outlives_the_server(tier: Tier, place: Path) -> None:
+def test_acknowledged_writes_survive_a_server_kill(tier: Tier, place: Path) -> None:
     """Only completed transactions count: the one in flight at the kill may be there in part."""
     asked = job(place / "store", tier=tier)
     with served(asked) as server:
@@ -135,9 +135,7 @@ def test_what_was_acknowledged_outlives_the_server(tier: Tier, place: Path) -> N
             assert port.reader().finder("rev_name")("980000n") == record(89)
 
 
-def test_what_concerns_several_records_is_sent_to_mongodb_in_a_transaction(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mongodb_uses_transactions_only_for_several_records(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes of one record are sent without a transaction. FerretDB has no transactions, so the test inspects the
     commands that were sent.
     """
@@ -202,7 +200,7 @@ def test_what_concerns_several_records_is_sent_to_mongodb_in_a_transaction(
 # -- a server of Dyno's own -------------------------------------------------------------------------------
 
 
-def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None:
+def test_dynos_server_listens_only_on_a_unix_socket(place: Path) -> None:
     asked = job(place / "store")
     with served(asked) as server:
         (pid,) = server.pids()
@@ -223,9 +221,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None
 @pytest.mark.parametrize(
     "server", [engine_ferretdb, engine_mongodb], ids=lambda module: module.__name__.rpartition(".")[2]
 )
-def test_a_program_that_is_missing_is_named_with_what_to_do(
-    server: Any, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_program_error_says_how_to_install(server: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(place))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place))
     if server.PROGRAM.missing() is None:
@@ -267,7 +263,7 @@ def test_mongodbs_port_passes_the_check_without_transactions(check: str, own: An
         CHECKS[check](each, Tier.VOLATILE)
 
 
-def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) -> None:
+def test_users_server_is_used_and_left_unchanged(own: Any, place: Path) -> None:
     gone = subprocess.run(["/bin/sh", "-c", "echo $$"], capture_output=True, text=True).stdout.strip()
     left = f"dyno_{namespace._machine()}_{gone}_01234567"
     with closing(store.connect(own)) as client:
@@ -299,7 +295,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) ->
         (Tier.POWER, "no", "so that it can't give tier power"),
     ],
 )
-def test_a_users_own_server_is_looked_at_for_what_mongodb_must_give(
+def test_users_server_is_checked_for_tier_and_transactions(
     tier: Tier, transactions: str, why: str | None, own: Any, place: Path
 ) -> None:
     asked = theirs(place, own, "mongodb", tier, transactions=transactions)
@@ -314,7 +310,7 @@ def test_a_users_own_server_is_looked_at_for_what_mongodb_must_give(
 
 
 @pytest.mark.parametrize("engine", ["mongodb", "ferretdb"])
-def test_a_server_that_does_not_answer_is_one_line_without_a_password(
+def test_unreachable_server_error_is_one_line_without_password(
     engine: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "TIMEOUT_MS", 100)
@@ -327,6 +323,6 @@ def test_a_server_that_does_not_answer_is_one_line_without_a_password(
 
 
 @pytest.mark.parametrize("address", ["http://host/", "localhost", "mongodb://host:port/"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError):
         registry.engine("mongodb").resolve({"url": address})

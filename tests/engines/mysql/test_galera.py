@@ -89,7 +89,7 @@ def records_of(node: Any) -> int:
         return int(count)
 
 
-def test_every_node_has_what_is_acknowledged_and_says_so(cluster: tuple[Any, Any]) -> None:
+def test_every_node_has_all_acknowledged_records(cluster: tuple[Any, Any]) -> None:
     asked, server = cluster
     assert isinstance(server, Nodes) and server.count == server.copies == 3
     assert server.survives and not server.halts
@@ -127,7 +127,7 @@ def test_a_node_that_was_lost_catches_up(cluster: tuple[Any, Any], number: int) 
     assert {node.status("wsrep_cluster_size") for node in server.nodes} == {"3"}, "the group is still one"
 
 
-def test_a_tables_ids_have_no_gaps_that_sysbench_would_fill(cluster: tuple[Any, Any]) -> None:
+def test_sysbench_writes_keep_the_number_of_rows(cluster: tuple[Any, Any]) -> None:
     asked, _ = cluster
     tables = SysbenchTables(1, 100, "uniform")
     with closing(asked.open(asked.home)) as engine, closing(Transactions(engine)) as port:
@@ -137,7 +137,7 @@ def test_a_tables_ids_have_no_gaps_that_sysbench_would_fill(cluster: tuple[Any, 
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_all_of_them_come_back_with_what_they_had(cluster: tuple[Any, Any], how: str) -> None:
+def test_all_nodes_keep_records_after_stop_or_kill(cluster: tuple[Any, Any], how: str) -> None:
     asked, server = cluster
     before = records_of(server.nodes[0])
     insert(asked, range(before, before + 10), each=True)
@@ -150,7 +150,7 @@ def test_all_of_them_come_back_with_what_they_had(cluster: tuple[Any, Any], how:
     assert recovering == [], "one that has told its position is ended"
 
 
-def test_nobody_else_joins_and_the_name_of_the_group_is_in_no_list_of_processes(cluster: tuple[Any, Any]) -> None:
+def test_group_secret_stays_out_of_argv_and_public_files(cluster: tuple[Any, Any]) -> None:
     _, server = cluster
     secret = server.addresses[0].password
     assert secret and not any(secret in word for pid in server.pids() for word in psutil.Process(pid).cmdline())
@@ -167,7 +167,7 @@ def test_nobody_else_joins_and_the_name_of_the_group_is_in_no_list_of_processes(
         ({"nodes": "3", "set": "wsrep_on=OFF"}, "wsrep_on is not to be set here"),
     ],
 )
-def test_what_makes_no_sense_of_a_cluster_is_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_cluster_options_are_refused(options: dict[str, str], said: str) -> None:
     try:
         found = SPEC.refuse(Tier.PROCESS, SPEC.resolve(options)) or ""
     except UsageError as error:
@@ -175,7 +175,7 @@ def test_what_makes_no_sense_of_a_cluster_is_refused(options: dict[str, str], sa
     assert said in found
 
 
-def test_of_two_nodes_none_may_be_lost(tmp_path: Path) -> None:
+def test_two_node_cluster_says_a_loss_halts_it(tmp_path: Path) -> None:
     if lacking := server_galera.missing():
         unavailable(f"mariadb:nodes=2 {lacking}")
     assert "nodes=3" in job(tmp_path / "store", "mariadb", Tier.PROCESS, nodes="2").server.halts  # type: ignore[union-attr]

@@ -105,9 +105,7 @@ def key(one: Record) -> Key:
 
 
 @every_client
-def test_the_row_names_the_server_that_is_there_and_says_where_it_is_another(
-    server: Any, tmp_path: Path, client: str
-) -> None:
+def test_version_names_actual_server_and_caveat_flags_mismatch(server: Any, tmp_path: Path, client: str) -> None:
     own, _ = server
     for engine in ("mariadb", "mysql"):
         with closing(job(tmp_path, own, engine=engine, client=client).open(tmp_path)) as found:
@@ -124,7 +122,7 @@ def test_the_row_names_the_server_that_is_there_and_says_where_it_is_another(
         ("mysqld  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", server_mariadb.MARIADB),
     ],
 )
-def test_a_program_is_what_it_says_and_not_what_it_is_called(
+def test_program_is_identified_by_its_version_output(
     said: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require(SPEC)
@@ -144,7 +142,7 @@ def test_a_program_is_what_it_says_and_not_what_it_is_called(
 # -- its directory -----------------------------------------------------------------------------------------------
 
 
-def test_all_that_it_has_open_is_in_its_directory_and_nothing_is_kept_in_its_cache(server: Any) -> None:
+def test_server_uses_only_its_directory_and_restarts_cold(server: Any) -> None:
     own, _ = server
     (pid,) = own.pids()
     paths = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
@@ -160,7 +158,7 @@ def test_all_that_it_has_open_is_in_its_directory_and_nothing_is_kept_in_its_cac
 # -- the table ---------------------------------------------------------------------------------------------------
 
 
-def test_a_scan_reads_no_more_of_the_table_than_it_returns(server: Any, tmp_path: Path) -> None:
+def test_scan_reads_only_the_rows_it_returns(server: Any, tmp_path: Path) -> None:
     own, _ = server
     asked_for = job(tmp_path, own)
     with opened(asked_for) as port:
@@ -187,7 +185,7 @@ STRANGE = ["a", "a ", "a\x01", "a\0", "A", "é", "e\u0301", "\U0001f40c", "'", '
 
 
 @every_client
-def test_every_string_is_a_key_of_its_own_whatever_its_characters(server: Any, tmp_path: Path, client: str) -> None:
+def test_keys_with_special_characters_stay_distinct(server: Any, tmp_path: Path, client: str) -> None:
     own, _ = server
     wanted = sorted(
         (record(n, m, n + m) for n in STRANGE for m in STRANGE), key=lambda one: [p.encode() for p in key(one)]
@@ -205,9 +203,7 @@ def test_every_string_is_a_key_of_its_own_whatever_its_characters(server: Any, t
 
 
 @every_client
-def test_a_transaction_may_be_larger_than_what_the_server_takes_at_once(
-    server: Any, tmp_path: Path, client: str
-) -> None:
+def test_transaction_may_exceed_max_allowed_packet(server: Any, tmp_path: Path, client: str) -> None:
     own, _ = server
     large = [record(f"n{number:03}", stub="'" * (PACKET // 20)) for number in range(60)]
     # Opened inside of `changed`, because a session takes the variable's value when it begins.
@@ -219,7 +215,7 @@ def test_a_transaction_may_be_larger_than_what_the_server_takes_at_once(
 
 
 @every_client
-def test_the_first_cause_is_not_masked_by_the_rollback(server: Any, tmp_path: Path, client: str) -> None:
+def test_original_error_is_raised_when_rollback_fails(server: Any, tmp_path: Path, client: str) -> None:
     """The server closes the connection after a statement that exceeds its limit."""
     own, _ = server
     large = [record("small"), record("large", stub="x" * 2 * PACKET)]
@@ -234,7 +230,7 @@ def test_the_first_cause_is_not_masked_by_the_rollback(server: Any, tmp_path: Pa
 
 
 @every_client
-def test_a_users_own_server_is_used_and_left_as_it_was(server: Any, tmp_path: Path, client: str) -> None:
+def test_users_server_is_used_and_left_unchanged(server: Any, tmp_path: Path, client: str) -> None:
     own, url = server
     before = databases(own)
     mine = namespace.of(job(tmp_path / "left", own).home)
@@ -260,7 +256,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(server: Any, tmp_path: Pa
         (Tier.POWER, "innodb_flush_log_at_trx_commit", 2),
     ],
 )
-def test_a_tier_that_a_users_own_server_does_not_give_is_refused(
+def test_tier_beyond_the_users_server_settings_is_refused(
     server: Any, tmp_path: Path, tier: Tier, name: str, value: int
 ) -> None:
     own, url = server
@@ -274,9 +270,7 @@ def test_a_tier_that_a_users_own_server_does_not_give_is_refused(
 
 
 @pytest.mark.parametrize(("value", "tier"), [(0, Tier.VOLATILE), (2, Tier.PROCESS), (1, Tier.POWER)])
-def test_the_tier_of_a_users_own_server_follows_from_its_settings(
-    server: Any, tmp_path: Path, value: int, tier: Tier
-) -> None:
+def test_users_server_tier_follows_from_its_settings(server: Any, tmp_path: Path, value: int, tier: Tier) -> None:
     own, url = server
     asked_for = job(tmp_path, UserServer(url, parse_address), Tier.VOLATILE, url=url)
     assert asked_for.spec.gives is not None
@@ -311,7 +305,7 @@ SOUND = {
         ({"innodb_doublewrite": "DETECT_AND_RECOVER"}, set(Tier)),
     ],
 )
-def test_what_settings_give(changes: dict[str, str], gives: set[Tier]) -> None:
+def test_innodb_settings_determine_possible_tiers(changes: dict[str, str], gives: set[Tier]) -> None:
     assert {tier for tier in Tier if InnoDB.weaker(tier, {**SOUND, **changes}) is None} == gives
 
 
@@ -326,7 +320,7 @@ def test_what_settings_give(changes: dict[str, str], gives: set[Tier]) -> None:
         (("/own", "/own?unix_socket=/nowhere/s"), "can't connect to mysql://u:***@127.0.0.1:"),
     ],
 )
-def test_what_is_wrong_with_an_address_is_said_in_one_line_without_the_password(
+def test_address_error_is_one_line_without_password(
     server: Any, tmp_path: Path, client: str, change: tuple[str, str], said: str
 ) -> None:
     _, url = server
@@ -339,7 +333,7 @@ def test_what_is_wrong_with_an_address_is_said_in_one_line_without_the_password(
     assert [secret for secret in (SECRET, PLAIN, "wr0ng-Secret") if secret in told] == []
 
 
-def test_an_address_is_taken_apart() -> None:
+def test_address_is_parsed_into_its_parts() -> None:
     assert parse_address("mysql://u:p%2F@h:33/d") == {
         "host": "h",
         "port": 33,

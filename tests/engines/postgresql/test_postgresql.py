@@ -51,17 +51,17 @@ def pipelining(client: str, place: Path) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_a_store_passes_the_check_by_libpqs_own_calls(check: str, place: Path) -> None:
+def test_store_passes_the_check_with_client_pq(check: str, place: Path) -> None:
     CHECKS[check](Store(SPEC, Tier.PROCESS, {"client": "pq"}).opened(place), Tier.PROCESS)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_pipeline_answers_as_a_statement_does(client: str, place: Path) -> None:
+def test_pipelined_get_many_passes_its_check(client: str, place: Path) -> None:
     CHECKS["many"](Store(SPEC, Tier.PROCESS, {"client": client, "many": "pipeline"}).opened(place), Tier.PROCESS)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_pipeline_takes_more_than_a_socket_holds(client: str, place: Path) -> None:
+def test_pipeline_larger_than_socket_buffers_completes(client: str, place: Path) -> None:
     """Neither side may wait until the other reads."""
     records, absent = [record(number, "x" * LARGE) for number in range(400)], 9_600
     keys = [(one["name"], one["location"]) for one in map(record, range(400 + absent))]
@@ -73,7 +73,7 @@ def test_a_pipeline_takes_more_than_a_socket_holds(client: str, place: Path) -> 
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_pipeline_that_fails_raises_and_spoils_nothing_that_comes_after(client: str, place: Path) -> None:
+def test_failed_pipeline_raises_and_the_next_succeeds(client: str, place: Path) -> None:
     keys = [("n000001", "l1"), ("n000002", "l2")]
     with pipelining(client, place) as (engine, port):
         port.insert([record(1), record(2)])
@@ -89,7 +89,7 @@ def test_a_pipeline_that_fails_raises_and_spoils_nothing_that_comes_after(client
 
 
 @pytest.mark.claim("A query planner has statistics of a store before the store is read")
-def test_its_planner_knows_a_store_after_its_upkeep(place: Path) -> None:
+def test_upkeep_gives_the_planner_statistics(place: Path) -> None:
     asked = job(place / "store", "postgresql", Tier.PROCESS)
     assert SPEC.upkeep is not None
     with served(asked), closing(asked.open(asked.home)) as store:
@@ -116,7 +116,7 @@ ON = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
         ({"fsync": "off", "synchronous_commit": "off"}, {Tier.VOLATILE}),
     ],
 )
-def test_what_settings_of_a_users_own_server_give(changes: dict[str, str], gives: set[Tier]) -> None:
+def test_users_server_settings_determine_possible_tiers(changes: dict[str, str], gives: set[Tier]) -> None:
     assert {tier for tier in Tier if Postgres.weaker(tier, {**ON, **changes}) is None} == gives
 
 
@@ -137,7 +137,7 @@ def records_of(node: Any) -> int:
     return int(asked_of(node, f"SELECT count(*) FROM {found[0]}.records")[0]) if found else 0
 
 
-def test_what_is_acknowledged_is_on_a_standby_and_one_that_was_lost_catches_up(place: Path) -> None:
+def test_standby_has_acknowledged_commits_and_recovers_from_loss(place: Path) -> None:
     asked = job(place / "store", "postgresql", Tier.VOLATILE, replicas="2", acknowledged="apply")
     with served(asked) as server, closing(asked.open(asked.home)) as store:
         engine: Any = store
@@ -168,7 +168,7 @@ def test_what_is_acknowledged_is_on_a_standby_and_one_that_was_lost_catches_up(p
     assert list(server.pids()) == []
 
 
-def test_all_of_them_are_stopped_and_started_with_what_they_have(place: Path) -> None:
+def test_all_nodes_keep_records_after_stop_and_kill(place: Path) -> None:
     asked = job(place / "store", "postgresql", Tier.PROCESS, replicas="1", acknowledged="flush")
     with served(asked) as server:
         with (
@@ -187,7 +187,7 @@ def test_all_of_them_are_stopped_and_started_with_what_they_have(place: Path) ->
         assert "replicas=2" in server.halts
 
 
-def test_without_being_waited_for_a_standby_follows(place: Path) -> None:
+def test_asynchronous_standby_replicates_records(place: Path) -> None:
     asked = job(place / "store", "postgresql", Tier.PROCESS, replicas="1")
     with served(asked) as server, closing(asked.open(asked.home)) as store:
         engine: Any = store
@@ -205,5 +205,5 @@ def test_without_being_waited_for_a_standby_follows(place: Path) -> None:
         ({"replicas": "1", "url": "postgresql://me@db.example/test"}, "replicas are of a server of Dyno's own"),
     ],
 )
-def test_what_makes_no_sense_of_standbys_is_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_standby_options_are_refused(options: dict[str, str], said: str) -> None:
     assert said in (SPEC.refuse(Tier.PROCESS, SPEC.resolve(options)) or "")

@@ -131,14 +131,14 @@ def test_a_store_passes_the_check_by_every_client(client: str, check: str, place
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_pipeline_answers_as_a_list_does(client: str, place: Path) -> None:
+def test_pipelined_get_many_passes_its_check(client: str, place: Path) -> None:
     spec = registry.engine("redis")
     require(spec)
     CHECKS["many"](Store(spec, Tier.PROCESS, {"client": client, "many": "pipeline"}).opened(place), Tier.PROCESS)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_large_transaction_whose_input_raises_leaves_nothing(client: str, place: Path) -> None:
+def test_large_transaction_leaves_nothing_if_its_input_raises(client: str, place: Path) -> None:
     """Several MiB were already sent when the input raises, more than the client buffers."""
 
     def failing() -> Iterator[Record]:
@@ -157,7 +157,7 @@ def test_a_large_transaction_whose_input_raises_leaves_nothing(client: str, plac
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_key_that_comes_again_sees_what_was_stored(client: str, place: Path) -> None:
+def test_repeated_key_sees_its_previous_value(client: str, place: Path) -> None:
     """A key can occur again in the same command, in a later command of the same transaction, and in a last command
     with a single record.
     """
@@ -201,7 +201,7 @@ def test_a_refused_write_raises_by_every_client(place: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_server_of_our_own_is_reached_by_its_socket_alone(engine: str, place: Path) -> None:
+def test_dynos_server_listens_only_on_a_unix_socket(engine: str, place: Path) -> None:
     asked = job(place / "store", engine)
     with served(asked) as server:
         (pid,) = server.pids()
@@ -216,7 +216,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(engine: str, place: 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_a_server_holds_after_it_was_stopped_or_killed(engine: str, place: Path) -> None:
+def test_records_survive_a_restart_only_with_a_log(engine: str, place: Path) -> None:
     """All records remain at a tier with a log, and none without a log."""
     for tier in (Tier.VOLATILE, Tier.PROCESS):
         asked = job(place / tier.value, engine, tier)
@@ -233,7 +233,7 @@ def test_what_a_server_holds_after_it_was_stopped_or_killed(engine: str, place: 
                     assert everything(port) == (kept if tier is Tier.PROCESS else [])
 
 
-def test_a_store_that_is_removed_leaves_server_and_log(place: Path) -> None:
+def test_removed_store_disappears_from_server_and_log(place: Path) -> None:
     """The size of the next store must exclude the removed one. Another store on the same server stays."""
 
     def size(asked: Job) -> int:
@@ -254,7 +254,7 @@ def test_a_store_that_is_removed_leaves_server_and_log(place: Path) -> None:
             assert everything(neighbour) == [record(1)]
 
 
-def test_a_program_that_comes_in_a_wheel_is_found() -> None:
+def test_missing_program_error_names_its_wheel() -> None:
     require(registry.engine("valkey"))
     absent = ServerProgram("server", "server", names=("no-such-server",), install="pip install no-such-wheel")
     assert absent.find() is None
@@ -268,7 +268,7 @@ def test_a_program_that_comes_in_a_wheel_is_found() -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("how", ["redis", "unix"])
-def test_a_users_own_server_is_used_and_left_as_it_was(
+def test_users_server_is_used_and_left_unchanged(
     how: str, client: str, users: Callable[..., Users], place: Path
 ) -> None:
     mine = users(*LOGGED, "no")
@@ -293,9 +293,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(
 
 
 @pytest.mark.parametrize("how", ["redis", "unix"])
-def test_what_goes_wrong_with_a_users_own_server_is_one_line_without_a_password(
-    how: str, users: Callable[..., Users], place: Path
-) -> None:
+def test_connection_error_is_one_line_without_password(how: str, users: Callable[..., Users], place: Path) -> None:
     mine = users()
     wrong = job(place / "wrong", url=mine.url(how, "n0t%2Fit"))
     with pytest.raises(Refused, match=r"^can't connect to .*\*\*\*.*invalid username-password pair") as refused:
@@ -325,7 +323,7 @@ def test_what_goes_wrong_with_a_users_own_server_is_one_line_without_a_password(
     ],
     ids=range(11),
 )
-def test_a_users_own_server_is_looked_at_for_its_tier(
+def test_users_server_is_checked_for_the_tier(
     settings: tuple[str, ...], tier: Tier, why: str | None, users: Callable[..., Users], place: Path
 ) -> None:
     asked = job(place / "store", tier=tier, url=users(*settings).url())
@@ -349,7 +347,7 @@ def test_a_users_own_server_is_looked_at_for_its_tier(
     ],
     ids=range(5),
 )
-def test_the_tier_of_a_users_own_server_follows_from_its_settings(
+def test_users_server_tier_follows_from_its_settings(
     settings: tuple[str, ...], tier: Tier, users: Callable[..., Users], place: Path
 ) -> None:
     asked = job(place / "store", tier=Tier.VOLATILE, url=users(*settings).url())
@@ -393,7 +391,7 @@ def test_command_that_arrives_after_the_kill_is_removed(users: Callable[..., Use
     assert mine.client().keys("*") == []
 
 
-def test_an_error_leaves_no_key_on_a_users_server(users: Callable[..., Users], shell: Shell) -> None:
+def test_error_leaves_no_key_on_users_server(users: Callable[..., Users], shell: Shell) -> None:
     """The server has run out of memory."""
     mine = users("--maxmemory", "4mb")
     mine.client().set("mine", "1")
@@ -416,7 +414,7 @@ def test_an_error_leaves_no_key_on_a_users_server(users: Callable[..., Users], s
         ("-config|get", "config"),
     ],
 )
-def test_a_user_without_a_right_is_refused_by_its_name(
+def test_refusal_names_the_missing_right(
     users: Callable[..., Users], shell: Shell, client: str, without: str, named: str
 ) -> None:
     mine = users("--appendonly", "yes", "--appendfsync", "always")
@@ -431,7 +429,7 @@ def test_a_user_without_a_right_is_refused_by_its_name(
     assert mine.client().keys("dyno_*:*") == []
 
 
-def test_a_command_removes_a_store_that_stayed(users: Callable[..., Users], place: Path, shell: Shell) -> None:
+def test_removal_command_deletes_only_the_store(users: Callable[..., Users], place: Path, shell: Shell) -> None:
     mine, spec = users(), registry.engine("redis")
     name = namespace.of(place)
     keys = {f"{name}:{number} with blanks 'and' quotes": "x" for number in range(100)}
@@ -444,7 +442,7 @@ def test_a_command_removes_a_store_that_stayed(users: Callable[..., Users], plac
     assert mine.client().keys("*") == [b"mine"]
 
 
-def test_printed_command_removes_the_store_that_stayed(users: Callable[..., Users], shell: Shell) -> None:
+def test_printed_command_removes_the_leftover_store(users: Callable[..., Users], shell: Shell) -> None:
     mine = users()
     mine.client().set("mine", "1")
     mine.client().execute_command("ACL", "SETUSER", "u", "on", ">pw", "~*", "+@all")
@@ -463,7 +461,7 @@ def test_printed_command_removes_the_store_that_stayed(users: Callable[..., User
     assert ended.status == 0 and mine.client().keys("*") == [b"mine"], ended
 
 
-def test_an_address_that_is_none_or_can_not_be_is_refused() -> None:
+def test_invalid_or_unsupported_address_is_refused() -> None:
     spec = registry.engine("redis")
     with pytest.raises(UsageError, match="redis:// or rediss:// or unix://"):
         spec.resolve({"url": "http://host"})
@@ -473,7 +471,7 @@ def test_an_address_that_is_none_or_can_not_be_is_refused() -> None:
     assert spec.refuse(Tier.PROCESS, {**options, "client": "redis-py"}) is None
 
 
-def test_valkeys_own_address_is_taken(users: Callable[..., Users], place: Path) -> None:
+def test_address_with_valkey_scheme_is_accepted(users: Callable[..., Users], place: Path) -> None:
     """An address of the scheme `valkey` may lead to a Redis server, and the version names the actual server."""
     asked = job(place / "store", "valkey", Tier.VOLATILE, url=users().url("valkey"))
     server: Server | None = asked.server

@@ -84,7 +84,7 @@ def test_a_directory_conforms_at_tier_power(home: Path) -> None:
             check(port, Tier.POWER)
 
 
-def test_a_body_that_is_another_does_not_conform(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_altered_body_fails_the_check(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = job_of("directory", home, {})
     with opened(made) as port:
         read = Path.write_bytes
@@ -124,9 +124,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("code", "status", "said"), ANSWERS, ids=str)
-def test_what_is_wrong_is_one_line_without_a_key(
-    home: Path, keys: None, code: str | None, status: str, said: str
-) -> None:
+def test_refusal_is_one_line_without_keys(home: Path, keys: None, code: str | None, status: str, said: str) -> None:
     body = b"<html><body>hello</body></html>" if code is None else error(code)
     answer = whole(body, status, "Content-Type: text/html")
     with (
@@ -151,7 +149,7 @@ def test_what_is_wrong_is_one_line_without_a_key(
     ],
     ids=["redirect", "head", "signature"],
 )
-def test_where_a_bucket_is_elsewhere_its_region_is_told_and_not_silently_taken(
+def test_wrong_region_is_refused_naming_the_buckets_region(
     home: Path, keys: None, status: str, body: bytes, header: str
 ) -> None:
     with scripted() as server:
@@ -176,7 +174,7 @@ def _foreign(url: str) -> Any:
     return serve(Path(), None, {"url": url}, 1)
 
 
-def test_without_keys_and_without_a_server_it_is_one_line(
+def test_missing_keys_or_unreachable_server_is_refused(
     home: Path, keys: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with scripted() as server:
@@ -190,7 +188,7 @@ def test_without_keys_and_without_a_server_it_is_one_line(
 
 
 @pytest.mark.parametrize("client", ["boto3", "thin"])
-def test_a_server_is_held_against_the_certificates_that_the_aws_tools_have(
+def test_server_certificate_is_verified_with_aws_ca_bundle(
     home: Path, keys: None, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if missing := engine_nginx.missing(tls=True):
@@ -233,7 +231,7 @@ class TestOnARealServer:
         return served
 
     @pytest.mark.parametrize("client", ["boto3", "thin"])
-    def test_in_a_bucket_of_ones_own_nothing_else_is_touched(self, home: Path, right: Any, client: str) -> None:
+    def test_users_bucket_keeps_all_foreign_objects(self, home: Path, right: Any, client: str) -> None:
         import boto3
 
         name = f"mine-{client}"
@@ -258,7 +256,7 @@ class TestOnARealServer:
         assert found == {"precious", others}
         assert not mine.list_multipart_uploads(Bucket=name).get("Uploads")
 
-    def test_a_bucket_of_dynos_is_made_and_removed(self, home: Path, right: Any) -> None:
+    def test_dynos_bucket_is_created_and_removed(self, home: Path, right: Any) -> None:
         import boto3
 
         mine = boto3.client("s3", endpoint_url=right.address.url, region_name="us-east-1")
@@ -282,7 +280,7 @@ class TestOnARealServer:
             ("dyno", "", "eu-north-9", "not in eu-north-9"),
         ],
     )
-    def test_wrong_keys_and_a_wrong_region_are_one_line(
+    def test_wrong_keys_or_region_refusal_is_one_line(
         self,
         home: Path,
         right: Any,
@@ -301,7 +299,7 @@ class TestOnARealServer:
         told = str(caught.value)
         assert "\n" not in told and SECRET not in told and right.address.password not in told and KEY not in told
 
-    def test_a_clock_that_is_wrong_is_one_line(self, home: Path, right: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_wrong_clock_is_refused(self, home: Path, right: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         import botocore.auth
 
         then = botocore.auth.get_current_datetime() - timedelta(hours=3)
@@ -328,7 +326,7 @@ def test_system_calls_prove_each_tier(place: Path, name: str, tier: Tier) -> Non
 
 
 @pytest.mark.parametrize("name", ["versitygw", "minio"])
-def test_a_server_that_was_killed_has_all_that_it_acknowledged(home: Path, name: str) -> None:
+def test_acknowledged_objects_survive_a_server_kill(home: Path, name: str) -> None:
     made = job_of(name, home, {"client": "thin"})
     server: Any = made.server
     keys = [f"a/{at}" for at in range(60)]
@@ -368,7 +366,7 @@ def _machine(home: Path) -> str:
         ("500 Internal Server Error", "InternalError", StoreError),
     ],
 )
-def test_what_is_throttled_is_no_failure(
+def test_throttling_is_distinguished_from_failure(
     home: Path, keys: None, client: str, status: str, code: str, kind: type
 ) -> None:
     listing = b"<ListBucketResult><Name>bucket</Name></ListBucketResult>"

@@ -60,7 +60,7 @@ def home(work: Path) -> Path:
 
 
 @pytest.mark.parametrize(("options", "version"), NGINX, ids=str)
-def test_nginx_serves_what_was_published(home: Path, options: dict[str, Value], version: str) -> None:
+def test_nginx_serves_published_bodies(home: Path, options: dict[str, Value], version: str) -> None:
     with opened("nginx", home, options, RequestOptions(version)) as port:
         for check in CHECKS.values():
             check(port, None)
@@ -69,7 +69,7 @@ def test_nginx_serves_what_was_published(home: Path, options: dict[str, Value], 
             check(port, None)
 
 
-def test_nginx_without_tls_serves_one_version(home: Path) -> None:
+def test_nginx_without_tls_refuses_http2_unless_h2c(home: Path) -> None:
     with (
         opened("nginx", home, {}, RequestOptions("2")) as port,
         pytest.raises(Refused, match="protocol=2 with h2c"),
@@ -127,7 +127,7 @@ def test_the_users_own_urls_are_requested(home: Path, server: Scripted) -> None:
 
 
 @pytest.mark.parametrize(("path", "message"), [("busy", "HTTP 503"), ("cut", "curl 18"), ("stalled", "curl 28")])
-def test_a_failure_is_an_error_and_not_a_response(home: Path, server: Scripted, path: str, message: str) -> None:
+def test_failed_request_is_an_error(home: Path, server: Scripted, path: str, message: str) -> None:
     how = RequestOptions(max_time=0.5 if path == "stalled" else 60)
     with opened("website", home, {"url": f"{server.url}/{path}"}, how) as port, port("store") as requests:
         (target,) = requests.publish([])
@@ -139,7 +139,7 @@ def test_a_failure_is_an_error_and_not_a_response(home: Path, server: Scripted, 
         digest_of(target, answers[0])
 
 
-def test_a_wrong_body_does_not_conform(home: Path) -> None:
+def test_wrong_body_fails_every_check(home: Path) -> None:
     class WrongDigests:
         """Publishes bodies with wrong digests."""
 
