@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import dyno
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 
@@ -36,3 +38,8 @@ def used(suite: str, words: Sequence[object], params: Mapping[str, Any]) -> dict
     phases = {phase.name for phase in declared.phases} if named == "all" else set(named.split(","))
     unused = {each.name: each.default for each in declared.params if each.phases and not phases & {*each.phases}}
     return {name: value for name, value in params.items() if name not in unused or value == unused[name]}
+
+
+def with_this_dyno() -> dict[str, str]:
+    """Returns the environment for a test's script in an engine's Python, whose Dyno may be another checkout's."""
+    return {**os.environ, "PYTHONPATH": str(Path(dyno.__file__).parents[1])}

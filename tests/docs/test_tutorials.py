@@ -40,7 +40,8 @@ SHORTER = {
         "budget = 0.3": "budget = 0.03",
         "records = 2_000": "records = 200",
     },
-    "two-settings": {"--samples 3": "--samples 1", "--budget 0.3": "--budget 0.03", "records=1000": "records=100"},
+    # With less work, the load generator is the limit, and nothing is compared.
+    "two-settings": {"--samples 3": "--samples 2"},
     "open-loop": {
         "--samples 3": "--samples 1",
         "--samples 2": "--samples 1",

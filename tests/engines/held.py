@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import portchecks
-from needed import require, unavailable
+from needed import require, unavailable, with_this_dyno
 
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
@@ -90,7 +90,12 @@ def holds(store: Store, place: Path, *, port: str, look: str) -> None:
     }
     python = str(store.spec.interpreter() or sys.executable)
     done = subprocess.run(
-        [python, portchecks.__file__], input=json.dumps(job) + "\n", capture_output=True, text=True, timeout=250
+        [python, portchecks.__file__],
+        input=json.dumps(job) + "\n",
+        env=with_this_dyno(),
+        capture_output=True,
+        text=True,
+        timeout=250,
     )
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout.splitlines()[-1])

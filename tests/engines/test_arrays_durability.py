@@ -15,7 +15,7 @@ from typing import Any
 
 import arrayswriter
 import pytest
-from needed import require, unavailable
+from needed import require, unavailable, with_this_dyno
 from shell import DISK
 
 from dyno import registry
@@ -88,7 +88,9 @@ class Writer:
     def write_and_kill(self, acks: int) -> None:
         """Kills a writing process when it has acknowledged that many transactions."""
         words = [self.python, arrayswriter.__file__, "write"]
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=with_this_dyno(), text=True
+        )
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(self.job(start=self.done))
         process.stdin.close()
@@ -114,7 +116,9 @@ class Writer:
     def check(self) -> list[str]:
         """Opens the store again and returns its errors."""
         words = [self.python, arrayswriter.__file__, "check"]
-        ended = subprocess.run(words, input=self.job(done=self.done), capture_output=True, text=True, timeout=200)
+        ended = subprocess.run(
+            words, input=self.job(done=self.done), env=with_this_dyno(), capture_output=True, text=True, timeout=200
+        )
         assert ended.returncode == 0, ended.stderr
         result = json.loads(ended.stdout.splitlines()[-1])
         self.done = result["done"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from needed import require
+from needed import require, with_this_dyno
 
 from dyno import registry
 from dyno.suites.compute import FIRST
@@ -41,7 +41,12 @@ def run_checks(engine: str, given: Mapping[str, Any], home: Path) -> dict[str, A
     request = {"engine": engine, "options": dict(given), "home": str(home), "sizes": sizes}
     python = registry.engine(engine).interpreter() or sys.executable
     ended = subprocess.run(
-        [str(python), str(CHECKER)], input=json.dumps(request) + "\n", capture_output=True, text=True, timeout=280
+        [str(python), str(CHECKER)],
+        input=json.dumps(request) + "\n",
+        env=with_this_dyno(),
+        capture_output=True,
+        text=True,
+        timeout=280,
     )
     assert ended.returncode == 0, ended.stderr
     results: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
