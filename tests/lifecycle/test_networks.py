@@ -4,6 +4,7 @@ server's own counter, planted clock offsets, a slow machine, a lost write, and k
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -122,14 +123,18 @@ class Counter:
             gets = self._laboratory.gets()
             self.seen.append(((before + time.monotonic()) / 2, gets))
 
-    def phase(self) -> tuple[int, int]:
-        """Returns the count before the last phase, and after it."""
+    def phase(self, wall_s: float) -> tuple[int, int]:
+        """Returns the count before the last phase, which took about `wall_s`, and after it. Clients that lost their
+        cores can be quiet during the phase too, so it began after the quiet time that ended nearest to its start."""
         grew = [at for at in range(1, len(self.seen)) if self.seen[at][1] > self.seen[at - 1][1]]
-        first = last = grew[-1]
-        for at in reversed(grew):
-            if self.seen[first - 1][0] - self.seen[at][0] > QUIET:
-                break
-            first = at
+        last = grew[-1]
+        began_s = self.seen[last][0] - wall_s
+        after_quiet = [
+            at
+            for before, at in itertools.pairwise(grew)
+            if self.seen[at - 1][0] - self.seen[before][0] > QUIET
+        ]
+        first = min(after_quiet, key=lambda at: abs(self.seen[at][0] - began_s))
         return self.seen[first - 1][1], self.seen[last][1]
 
 
@@ -144,7 +149,7 @@ def test_operations_of_four_machines_equal_server_counter(
     assert ended.status == 0, ended
     (sample,) = shell.attempts()[0]["samples"]
     assert sample["void"] is None and sample["load"] == load
-    none, all_of_it = counter.phase()
+    none, all_of_it = counter.phase((sample["wall_ns"] or sample["elapsed_ns"]) / 1e9)
     # Every operation is one GET, and none was sent twice.
     assert all_of_it - none == sample["operations"]
     described: dict[str, Any] = sample["machines"]
