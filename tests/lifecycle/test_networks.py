@@ -130,9 +130,7 @@ class Counter:
         last = grew[-1]
         began_s = self.seen[last][0] - wall_s
         after_quiet = [
-            at
-            for before, at in itertools.pairwise(grew)
-            if self.seen[at - 1][0] - self.seen[before][0] > QUIET
+            at for before, at in itertools.pairwise(grew) if self.seen[at - 1][0] - self.seen[before][0] > QUIET
         ]
         first = min(after_quiet, key=lambda at: abs(self.seen[at][0] - began_s))
         return self.seen[first - 1][1], self.seen[last][1]
