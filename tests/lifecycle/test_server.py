@@ -67,7 +67,7 @@ def test_ended_server_is_not_counted_as_client(shell: Shell) -> None:
     """The server of the first phase ends with its engine, so that the second phase is cold."""
     attempt, samples = trial(shell, "rand-key,rand-key-cold")
     assert list(samples) == ["rand-key", "rand-key-cold"]
-    assert cpu_ns(samples["rand-key"]["server"]) >= RECORDS * BURN_NS
+    assert cpu_ns(samples["rand-key"]["server"]) >= RECORDS * BURN_NS - 2 * TICK_NS
     assert cpu_ns(attempt["resources"]["client"]) < RECORDS * BURN_NS
 
 
