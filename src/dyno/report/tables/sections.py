@@ -253,7 +253,8 @@ def _print_part(
 ) -> None:
     segments = list[Segment]()
     for number, row in enumerate([[column.head for column in columns], *rows]):
-        if not any(row[at] for at in widths):
+        # A row that is blank in the whole table separates others.
+        if not any(row[at] for at in widths) and (not number or any(row)):
             continue
         row_style = styles[number - 1] if number and styles else ""
         folded = {at: _folded(console, row[at], width) for at, width in widths.items()}
