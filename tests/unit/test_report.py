@@ -72,9 +72,9 @@ def void(run: Run, engine: str, why: str, phase: str = "rand-key") -> Run:
 
 
 def times(ns: int) -> bytes | None:
-    """Returns an encoded histogram of this value alone."""
+    """Returns an encoded histogram of this value alone, often enough for a p99.9."""
     recorder = Recorder()
-    recorder.add([ns])
+    recorder.add_many(ns, 5_000)
     return recorder.encode()
 
 
@@ -519,7 +519,9 @@ def test_json_has_the_figures_of_the_run(measured: Run) -> None:
 def test_latencies_increase_and_memory_has_no_disk_bytes(run: Run) -> None:
     found = plain(run)
     one = cell(found, "sqlite", "rand-key")["latency_ns"]
-    assert all(a <= b for a, b in pairwise(one[name] for name in LATENCIES))
+    known = [one[name] for name in LATENCIES if one[name] is not None]
+    assert len(known) > 1
+    assert all(a <= b for a, b in pairwise(known))
     assert cell(found, "memory", "rand-key")["bytes_on_disk"] is None
     assert cell(found, "sqlite", "rand-key")["bytes_on_disk"] > 0
 
