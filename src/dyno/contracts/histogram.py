@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pyhdrh import decode
 
 from dyno.contracts.native import loaded
-from dyno.contracts.rank import is_supported, rank
+from dyno.contracts.rank import is_supported, needed_values, rank
 
 _record = getattr(loaded(), "record", None)
 # Headers of the interchange format. Outer: cookie and length. Inner: cookie, length, offset, digits, lowest value,
@@ -215,7 +215,7 @@ def curve(encoded: Iterable[bytes | None], at: Sequence[float], beyond: int = 1)
     values lie above it: the 99.99th of a hundred values would be just the largest. Empty without histograms."""
     low, counts = _merged(encoded)
     whole = int(counts.sum())
-    known = [percentile for percentile in at if (100 - percentile) * whole >= beyond * 99.999]
+    known = [percentile for percentile in at if whole >= needed_values(percentile, beyond)]
     return list(zip(known, _at(low, counts, known), strict=True)) if known else []
 
 

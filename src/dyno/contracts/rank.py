@@ -21,10 +21,11 @@ def is_supported(percentile: float, count: int) -> bool:
 
 
 @cache
-def needed_values(percentile: float) -> int:
-    """Returns the least number of values that support a percentile: 500 for the 99th."""
+def needed_values(percentile: float, beyond: int = LEAST_BEYOND) -> int:
+    """Returns the least number of values of which at least `beyond` lie beyond a percentile below 100: 500 for the
+    99th."""
     above, below = _share(percentile)
-    return -(-LEAST_BEYOND * below // (below - above))
+    return -(-beyond * below // (below - above))
 
 
 @cache

@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any
 
 from dyno.contracts.histogram import PERCENTILES, curve
+from dyno.contracts.rank import needed_values
 from dyno.fields import Sample
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, Selector, valid_rows
@@ -41,7 +42,7 @@ def brief(run: Run) -> list[Record]:
         count = sum(sample.operations for sample in row.summary.samples)
         for kind, figures in ((SERVICE, row.summary.latency_ns), (RESPONSE, row.summary.response_ns)):
             known = {at: ns for name, at in PERCENTILES.items() if at in MARKED and (ns := figures[name]) is not None}
-            points = {at: ns for at, ns in known.items() if (100 - at) * count >= REMAINING * 99.999}
+            points = {at: ns for at, ns in known.items() if count >= needed_values(at, REMAINING)}
             if points:
                 records.append(_record(record, kind, figures, points))
     return records
