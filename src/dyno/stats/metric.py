@@ -1,7 +1,8 @@
 """Metrics by which rows are compared."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import median
 
 from dyno.contracts.histogram import percentiles
@@ -45,14 +46,20 @@ class CapacitySpeeds(dict[int, float]):
         self.found = found
 
 
+@lru_cache(maxsize=1024)
+def _percentiles(histogram: bytes | None) -> Mapping[str, int | None]:
+    """Returns the percentiles of one sample. They are used twice: to choose the metric, and for the speeds by it."""
+    return percentiles([histogram])
+
+
 def _service(name: str) -> Metric:
     title, pooled = f"{name} of the latency", lambda row: row.latency_ns[name]
-    return Metric(name, title, True, lambda sample: percentiles([sample.histogram])[name], pooled=pooled)
+    return Metric(name, title, True, lambda sample: _percentiles(sample.histogram)[name], pooled=pooled)
 
 
 def _response(name: str) -> Metric:
     title, pooled = f"{name} of the response time", lambda row: row.response_ns[name]
-    return Metric(f"response-{name}", title, True, lambda sample: percentiles([sample.response])[name], pooled=pooled)
+    return Metric(f"response-{name}", title, True, lambda sample: _percentiles(sample.response)[name], pooled=pooled)
 
 
 def _together(sample: Sample, client: float | None, server: float | None) -> float | None:
