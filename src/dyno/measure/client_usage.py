@@ -26,7 +26,9 @@ class UsageMeter:
     memory includes pauses, because inputs are in memory all the time."""
 
     def __init__(self) -> None:
-        self._process, self._begin, self._peak_reset = (os.getpid(),), own(), False
+        self._process = (os.getpid(),)
+        self._begin = own()
+        self._peak_reset = False
 
     def ready(self) -> None:
         self._peak_reset = reset_peaks(self._process)

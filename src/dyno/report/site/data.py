@@ -294,11 +294,14 @@ class Collection:
             "params": dict(cell.params),
         }
         metric = fitting([summary])
-        # Rows of a closed loop that are compared by a latency show their throughput instead.
-        # An open loop with too few operations for a p99 has no figure.
-        paced = metric in (RESPONSE, TYPICAL_RESPONSE)
         moved = metric is BANDWIDTH
-        metric = RESPONSE if paced else BANDWIDTH if moved else THROUGHPUT
+        paced = metric in (RESPONSE, TYPICAL_RESPONSE)
+        if paced:
+            # An open loop with too few operations for a p99 has no figure.
+            metric = RESPONSE
+        elif not moved:
+            # Rows of a closed loop that are compared by a latency show their throughput instead.
+            metric = THROUGHPUT
         values = list(speeds(summary, metric).values()) if summary.valid else []
         figure = estimate([1 / value if metric.inverse else value for value in values]) if values else None
         rate = summary.bandwidth if moved else summary.throughput
