@@ -22,6 +22,13 @@ PHASES = ("fill", "read")
 SECOND = 10**9
 
 
+def repeated(span_ns: int, count: int) -> bytes | None:
+    """An encoded histogram of one span."""
+    recorder = Recorder()
+    recorder.add_many(span_ns, count)
+    return recorder.encode()
+
+
 @cache
 def recorded(*spans_ns: int) -> bytes | None:
     """An encoded histogram in which these spans are equally often, often enough for a p99.9."""

@@ -6,7 +6,7 @@ import io
 import re
 from dataclasses import replace
 
-from madeup import a_cell, a_sample, an_attempt, of_cells, recorded
+from madeup import a_cell, a_sample, an_attempt, of_cells, recorded, repeated
 from rich.console import Console
 
 from dyno.fields import Sample
@@ -45,6 +45,12 @@ def test_engines_missing_rate_are_listed_with_operations_done() -> None:
         "held by lmdb (response p99 2.00 ms); not held by sqlite (response p99 900 ms: 700 of 1,000 operations"
         in line
     )
+
+
+def test_few_operations_are_listed_with_response_p50() -> None:
+    brief = replace(opened(RATE, 2), response=repeated(2 * MS, 100))
+    (line,) = lines(run(lmdb=brief))
+    assert line.endswith("held by lmdb (response p50 2.00 ms).")
 
 
 def test_closed_loop_and_bulk_have_no_rate_line() -> None:

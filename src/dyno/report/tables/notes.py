@@ -155,7 +155,9 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
     for place, rows in list(rows_by_place.items())[:MOST_RATES]:
         held, missed = list[str](), list[str]()
         for row in rows:
-            text = f"{row.summary.cell.label} (response p99 {units.duration(row.summary.response_ns['p99'])}"
+            times = row.summary.response_ns
+            name = "p50" if times["p99"] is None else "p99"
+            text = f"{row.summary.cell.label} (response {name} {units.duration(times[name])}"
             behind = next((doubt.text for doubt in row.doubts if doubt.code == BEHIND), None)
             (held if behind is None else missed).append(f"{text})" if behind is None else f"{text}: {behind})")
         parts = [f"{verb} by {listed(of)}" for verb, of in (("held", held), ("not held", missed)) if of]
