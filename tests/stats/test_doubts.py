@@ -11,9 +11,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from madeup import SECOND, a_run, a_sample, an_attempt, codes, declared, read_row, recorded, said, sound, worst
+from madeup import (
+    SECOND,
+    a_run,
+    a_sample,
+    an_attempt,
+    codes,
+    declared,
+    read_row,
+    recorded,
+    repeated,
+    said,
+    sound,
+    worst,
+)
 
-from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Tier
 from dyno.results import Attempt, Run
 from dyno.stats.doubts import MEANINGS, doubts
@@ -50,12 +62,6 @@ def strained(**suffered: Any) -> Run:
 def two_clients(per_second: int) -> dict[str, Any]:
     """A sample of operations of 2 ms: two clients that are always at work reach 1,000 a second."""
     return {"per_second": per_second, "clients": 2, "histogram": recorded(*[2 * MS] * per_second)}
-
-
-def few_operations() -> bytes | None:
-    recorder = Recorder()
-    recorder.add_many(MS, 166)
-    return recorder.encode()
 
 
 def committed(p50_ns: int, **changed: Any) -> list[Attempt]:
@@ -110,7 +116,7 @@ def idle_machine() -> Run:
 
 RAISED: dict[str, Callable[[], Run]] = {
     "few": lambda: a_run(*sound(2), samples=2),
-    "tail": lambda: a_run(*sound(histogram=few_operations())),
+    "tail": lambda: a_run(*sound(histogram=repeated(MS, 166))),
     "wide": lambda: a_run(*(an_attempt(b, a_sample(per_second=rate)) for b, rate in enumerate((500, 1_000, 2_000)))),
     "budget": lambda: a_run(*worst(ended_by="budget")),
     "harness": lambda: a_run(*worst(busy_ns=SECOND // 2)),

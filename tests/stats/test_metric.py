@@ -7,9 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from madeup import a_cell, a_run, a_sample, an_attempt, changed, declared, of_rates, read_row, recorded
+from madeup import a_cell, a_run, a_sample, an_attempt, changed, declared, of_rates, read_row, recorded, repeated
 
-from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import UsageError
 from dyno.fields import Sample
 from dyno.results import Run
@@ -111,9 +110,7 @@ def test_metric_is_response_time_only_for_open_loop() -> None:
 
 
 def test_few_responses_are_compared_by_their_median() -> None:
-    responses = Recorder()
-    responses.add_many(2_000, 499)
-    brief = replace(open_loop(), response=responses.encode())
+    brief = replace(open_loop(), response=repeated(2_000, 499))
     assert fitting([row(brief, open_loop())]) is metric("response-p50")
 
 

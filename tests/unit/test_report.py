@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from shell import TESTS, Shell, small
-from stats.madeup import changed
+from stats.madeup import changed, recorded
 
 from dyno import results
 from dyno.contracts.histogram import Recorder
@@ -71,17 +71,10 @@ def void(run: Run, engine: str, why: str, phase: str = "rand-key") -> Run:
     return changed(run, spoil)
 
 
-def times(ns: int) -> bytes | None:
-    """Returns an encoded histogram of this value alone, often enough for a p99.9."""
-    recorder = Recorder()
-    recorder.add_many(ns, 5_000)
-    return recorder.encode()
-
-
 def open_loop(run: Run) -> Run:
     """Returns the run as if it had a fixed rate. Each operation except bulk calls ended 2 ms after it was due; 30 µs
     of this were its service time and 4 µs Dyno's lateness."""
-    late = {"histogram": times(30_000), "response": times(2_000_000), "late": times(4_000)}
+    late = {"histogram": recorded(30_000), "response": recorded(2_000_000), "late": recorded(4_000)}
     return changed(run, lambda name, sample: sample if sample.bulk else replace(sample, **late))
 
 
@@ -837,7 +830,7 @@ def test_bandwidth_has_column_and_ranks_phases_declaring_it(run: Run) -> None:
 
 
 def test_latency_parts_are_listed_in_suite_order(run: Run) -> None:
-    parts = {"wait": times(2_000), "connect": times(3_000), "send": times(1_000)}
+    parts = {"wait": recorded(2_000), "connect": recorded(3_000), "send": recorded(1_000)}
     split = changed(run, lambda _, s: replace(s, by_part=parts))
     header = {**run.header, "phases": [{"name": "rand-key", "parts": ["send", "connect", "wait"]}]}
     row = next(group for group in groups(replace(split, header=header)) if group.phase == "rand-key").rows[0]
