@@ -1,4 +1,4 @@
-"""What each of several clients waits for, so that a timeout can name those that keep a phase from its end."""
+"""States of a phase's clients, by which a timeout names those that keep the phase from its end."""
 
 from __future__ import annotations
 

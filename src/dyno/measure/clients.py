@@ -54,7 +54,7 @@ class Task:
     clients: int
     pace: Pace
     states: ClientStates
-    """Of the clients, or of the connections of native load."""
+    """States of the clients, or of the connections of native load."""
     group: ClientGroup | None
     """None for a single client."""
     server: tuple[int, ...]

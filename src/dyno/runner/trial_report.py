@@ -52,7 +52,7 @@ class TrialReport:
     checking_since_ns: int | None = None
     """When the current check began, on this process's clock."""
     late: str | None = None
-    """What late clients waited for, of several, when the trial's time was over; '' if no client was late."""
+    """Late clients and their waits, when the trial's time was over; '' if no client was late."""
     _phase_after_ns: int = 0
 
     @property

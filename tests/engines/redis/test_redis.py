@@ -447,8 +447,8 @@ def test_printed_command_removes_the_leftover_store(users: Callable[..., Users],
     mine.client().set("mine", "1")
     mine.client().execute_command("ACL", "SETUSER", "u", "on", ">pw", "~*", "+@all")
     row = f"redis:url=redis://u:pw@127.0.0.1:{mine.port}/0"
-    asked = ("--tier", "volatile", "--phases", "rand-key", "-p", "records=100", "--samples", 1, "--duration", 60)
-    with shell.started("run", "records", "-e", row, *asked, "-o", shell.file) as run:
+    flags = ("--tier", "volatile", "--phases", "rand-key", "-p", "records=100", "--samples", 1, "--duration", 60)
+    with shell.started("run", "records", "-e", row, *flags, "-o", shell.file) as run:
         assert wait_for(lambda: mine.client().keys("dyno_*"))
         mine.client().execute_command("ACL", "SETUSER", "u", "-unlink", "-del")
         run.send_signal(signal.SIGINT)
