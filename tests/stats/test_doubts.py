@@ -561,6 +561,13 @@ def test_wake_up_share_is_capped_at_100_percent() -> None:
     assert said(a_run(*worst(**waited(90_000, 90_000)), host=WAKING), "wake-ups")[0] == "wake-ups 100 %"
 
 
+def test_lateness_of_few_operations_is_judged_by_p95() -> None:
+    sample = opened(late=repeated(900_000, 100), response=repeated(MS, 100), histogram=repeated(MS, 100))
+    run = a_run(*sound(**sample), rate=RATE)
+    assert codes(run) == {"late", "tail"}
+    assert "p95" in said(run, "late")[1]
+
+
 def test_irrelevant_or_unknown_wake_ups_raise_no_doubt() -> None:
     attempts = sound(**waited(20_000, 20_000))
     assert codes(a_run(*attempts, host=WAKING)) == {"wake-ups"}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from dyno.contracts.histogram import PERCENTILES, percentiles
+from dyno.contracts.histogram import PERCENTILES, curve
 from dyno.contracts.pace import Pace
 from dyno.contracts.rank import rank
 from dyno.contracts.suite import Operations
@@ -130,7 +130,7 @@ def _taken_percent(pids: Sequence[int], core: int) -> float:
     return taken / (taken + SECONDS * 1e9) * 100
 
 
-OPERATIONS = 5_000
+OPERATIONS, CHECKED = 5_000, ("p50", "p99", "p999")
 MEDIAN_NS, SPREAD = 60_000, 0.8
 """Parameters of a log-normal distribution. Its p999 is twelve times the median."""
 NEAR_PERCENT = 1.0
@@ -150,11 +150,9 @@ def latency(work: Path) -> CheckResult:
         drawn = np.random.default_rng(1).lognormal(math.log(MEDIAN_NS), SPREAD, OPERATIONS).astype(int).tolist()
         slices = [Operations(lambda _, own=own: (_spinner(own),), drawn, len)]  # type: ignore[misc]
         tally = measure(lambda _, slices=slices: iter(slices), Pace(loop=name), lambda: None)  # type: ignore[misc]
-        recorded = percentiles([tally.latency.encode()])
+        recorded = curve([tally.latency.encode()], [PERCENTILES[at] for at in CHECKED])
         errors = {
-            at: _error_percent(ns, own, PERCENTILES[at])
-            for at in ("p50", "p99", "p999")
-            if (ns := recorded[at]) is not None
+            at: _error_percent(ns, own, percentile) for at, (percentile, ns) in zip(CHECKED, recorded, strict=False)
         }
         if not errors or not own:
             return CheckResult(False, f"{name} loop: no latencies were recorded")

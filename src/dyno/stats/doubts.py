@@ -192,8 +192,9 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
         text = f"{reached:,.0f}" if reached >= 100 else f"{reached:.3g}"
         yield _doubt("overload", f"{share * 100:.0f} % of rate", done=done, due=due, rate=text)
     # Checks the p99 first, then the p99.9. Clients in threads wait for each other, which lengthens both lateness and
-    # response times.
-    percentiles_judged = () if worst.machines else (("p99", "late", "p99"), ("p999", "late p99.9", "p99.9"))
+    # response times. With too few operations for a p99, the highest known percentile is checked.
+    first = next(key for key in ("p99", "p95", "p90", "p50") if row.response_ns[key] is not None)
+    percentiles_judged = () if worst.machines else ((first, "late", first), ("p999", "late p99.9", "p99.9"))
     for key, short, name in percentiles_judged:
         response, late = row.response_ns[key], row.late_ns[key]
         if response is not None and late is not None and late > LATE_NS and late * 100 > response * LATE_PERCENT:
