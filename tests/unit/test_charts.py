@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import vl_convert
 from shell import Shell, small
-from stats.madeup import changed
+from stats.madeup import changed, recorded
 
 from dyno import results
 from dyno.contracts.histogram import Recorder
@@ -440,7 +440,8 @@ def test_lines_that_do_not_cross_have_no_crossing(run: Run) -> None:
 
 
 def test_sweep_may_show_another_metric_or_fact(run: Run) -> None:
-    shown = changed(compressed(by_records(run, 100, 1_000)), lambda _, s: replace(s, client_peak_bytes=5 << 20))
+    figures = {"client_peak_bytes": 5 << 20, "histogram": recorded(2_000)}
+    shown = changed(compressed(by_records(run, 100, 1_000)), lambda _, s: replace(s, **figures))
     for by, unit in (("p99", "p99 of the latency"), ("memory", "peak memory"), ("ratio", "ratio")):
         (chart,) = (chart for chart in charts.of(shown, by) if chart.name == "sweep:records")
         record = one(chart.records(shown), "lmdb", x=100)
