@@ -10,8 +10,8 @@ from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV
 from dyno.contracts.settings import Setting, integer
+from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # The rollback journal is in memory: a process that dies during a commit may leave a torn file.

@@ -17,7 +17,8 @@ from msgspec import Meta
 from dyno.contracts.decoded_types import Amount, Count, Positive, Text
 from dyno.contracts.limits import parse_all
 from dyno.contracts.model import UsageError
-from dyno.contracts.option_kinds import (
+from dyno.contracts.pace import ARRIVALS, LOADS, LOOPS, UNIFORM
+from dyno.contracts.settings import (
     COUNTS,
     ENGINES,
     NAMES,
@@ -30,9 +31,8 @@ from dyno.contracts.option_kinds import (
     TIME,
     WHOLE,
     Kind,
+    unknown,
 )
-from dyno.contracts.pace import ARRIVALS, LOADS, LOOPS, UNIFORM
-from dyno.contracts.settings import unknown
 from dyno.contracts.value_types import MOST
 
 SEARCHED = ("rate", "samples", "until", "budget", "retries")

@@ -14,8 +14,8 @@ from needed import require
 from dyno import registry
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier, Wrong
-from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.suite import Opened
+from dyno.suites._shared.ordered_kv import KVReader
 from dyno.suites._shared.store import brief
 from dyno.suites.compression import PACKER_SPECS, open_packer
 from dyno.suites.compression.batches import Batches

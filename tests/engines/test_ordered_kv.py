@@ -13,8 +13,8 @@ from needed import require
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, Wrong
-from dyno.contracts.ordered_kv import CHECKS, PORT, TWO_CLIENT_CHECKS, KVReader, OrderedKV
 from dyno.contracts.suite import Job
+from dyno.suites._shared.ordered_kv import CHECKS, PORT, TWO_CLIENT_CHECKS, KVReader, OrderedKV
 
 STORES = [
     (spec.through(PORT), tier)

@@ -20,9 +20,9 @@ from needed import require
 from stores import Store, engines, journals, stores
 
 from dyno import registry
-from dyno.contracts import ordered_kv
 from dyno.contracts.engine import EngineSpec, Gap, PortSpec
 from dyno.contracts.model import Tier, Wrong
+from dyno.suites._shared import ordered_kv
 from dyno.suites._shared.store import brief
 from dyno.suites.records.conformance import BRIEF, CHECKS, model
 from dyno.suites.records.layer import ENCODERS

@@ -22,8 +22,8 @@ from dyno.contracts.model import Refused, Tier, Wrong
 from dyno.contracts.suite import Job
 from dyno.engines.sqlite.sql import Sql as Sqlite
 from dyno.suites.sql.conformance import BRIEF, CHECKS, TWO_CLIENT_CHECKS
+from dyno.suites.sql.language.splitter import statements
 from dyno.suites.sql.port import DEFAULT, Session
-from dyno.suites.sql.splitter import statements
 from dyno.suites.sql.tabbed import ROWS, blocks
 
 PORT = "sql"

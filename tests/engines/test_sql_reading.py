@@ -24,7 +24,7 @@ from dyno.contracts.model import Refused, Tier, UsageError
 from dyno.contracts.suite import Job
 from dyno.suites.sql.definition import parsed
 from dyno.suites.sql.inlining import inlined
-from dyno.suites.sql.operations import compiled
+from dyno.suites.sql.language.operations import compiled
 from dyno.suites.sql.port import Session
 from dyno.suites.sql.workload import SqlWorkload
 

@@ -14,7 +14,7 @@ import mutate
 import pytest
 
 from dyno.contracts.model import UsageError
-from dyno.suites.sql.script import BATCH, Inputs, Statement, parse
+from dyno.suites.sql.language.script import BATCH, Inputs, Statement, parse
 
 GIVEN = {"client_id": 0, "scale": 10, "random_seed": 7, "default_seed": 5432, "c": "Ann"}
 SCRIPTS = (

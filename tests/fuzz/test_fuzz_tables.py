@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from dyno.contracts.model import UsageError
-from dyno.suites.sql.generators import USAGE
-from dyno.suites.sql.tables import Table, block, draw, read_tables
+from dyno.suites.sql.data.generators import USAGE
+from dyno.suites.sql.data.tables import Table, block, draw, read_tables
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -9,8 +9,8 @@ from needed import require
 from shell import Shell
 
 from dyno import registry
+from dyno.suites.sql.language.script import parse
 from dyno.suites.sql.native import natively
-from dyno.suites.sql.script import parse
 
 PLAN = '''
 suite = "sql"

@@ -17,11 +17,11 @@ from dyno import published, registry
 from dyno.cli.commands import dyno as dyno_command
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier, UsageError, Wrong
-from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.slices import HeldTransaction
 from dyno.options import RunRequest
 from dyno.runner import plan, plan_file
+from dyno.suites._shared.ordered_kv import KVReader
 from dyno.suites.compression import PACKER_SPECS, open_packer
 from dyno.suites.compression.batches import KEY_BYTES, Dataset, body, key_of
 from dyno.suites.compression.workload import CompressionWorkload

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dyno.answers import digest, same
 from dyno.contracts import equality
-from dyno.contracts.functions import Calls, check_finished, described, is_async, unfinished
 from dyno.contracts.model import Refused, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure
 from dyno.measure.driver import measure
+from dyno.suites.calls.answers import digest, same
+from dyno.suites.calls.functions import Calls, check_finished, described, is_async, unfinished
 from dyno.suites.calls.record import Record, facts
 
 Pair = namedtuple("Pair", "one two")

@@ -20,10 +20,10 @@ from shell import COMMAND, Shell, is_one_line
 from dyno import http
 from dyno.contracts.model import UsageError
 from dyno.engines.s3 import engine_nginx
-from dyno.http.client import MOMENTS
-from dyno.http.options import Options, redirected
-from dyno.http.stages import STAGES, Moments, fine, repeated, stages, summary
 from dyno.suites import http as suite
+from dyno.suites.http.client import MOMENTS
+from dyno.suites.http.options import Options, redirected
+from dyno.suites.http.stages import STAGES, Moments, fine, repeated, stages, summary
 
 # Fields of the record in the article: Cloud Mercato, New HTTP benchmark tool: pycurlb.
 ARTICLE = """

@@ -27,12 +27,12 @@ from dyno.cli import doctor, engines
 from dyno.cli.commands import dyno
 from dyno.cli.console import PIPE_WIDTH
 from dyno.fields import Sample
-from dyno.http.stages import STAGES
 from dyno.report import outcomes
 from dyno.report.outcomes import CRASHES, TIERS
 from dyno.report.replicate import replica
 from dyno.report.tables import sections
 from dyno.results import Run
+from dyno.suites.http.stages import STAGES
 
 WIDTHS = (40, 80, 120)
 QUIET = (1.0, 1.01, 0.99, 1.002, 0.998, 1.001)

@@ -14,7 +14,7 @@ import dyno
 from dyno.cli.run import request
 from dyno.cli.run import run_command as command
 from dyno.contracts.model import UsageError
-from dyno.contracts.option_kinds import SWITCH
+from dyno.contracts.settings import SWITCH
 from dyno.options import MOST_SECONDS, OPTIONS, Option, PlanOptions, RunRequest
 from dyno.results import create, load
 from dyno.runner import plan, plan_file

@@ -18,8 +18,8 @@ import pytest
 from dyno.contracts.cell import Cell
 from dyno.results.agreement import agree as trials_agree
 from dyno.results.agreement import void_disagreeing
-from dyno.suites.sql.answers import displayed, rows_agree, shown
-from dyno.suites.sql.book import FRACTIONS, Book, Record, chain
+from dyno.suites.sql.checks.answers import displayed, rows_agree, shown
+from dyno.suites.sql.checks.book import FRACTIONS, Book, Record, chain
 from dyno.suites.sql.digests import FAILED, Digest, agree, digests
 
 TOLERANCE = 1e-6

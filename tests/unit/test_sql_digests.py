@@ -19,12 +19,12 @@ import pytest
 
 from dyno import registry
 from dyno.contracts.suite import Job
-from dyno.suites.sql.book import Book, Record, difference
+from dyno.suites.sql.checks.book import Book, Record, difference
 from dyno.suites.sql.definition import parsed
 from dyno.suites.sql.digests import agree, digests
 from dyno.suites.sql.grids import COUNT, FLOOR, LIMITS, grids
-from dyno.suites.sql.operations import Kinds
-from dyno.suites.sql.script import BATCH
+from dyno.suites.sql.language.operations import Kinds
+from dyno.suites.sql.language.script import BATCH
 from dyno.suites.sql.workload import Recording, SqlWorkload
 
 TOLERANCE = 1e-6

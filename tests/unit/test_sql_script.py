@@ -16,8 +16,8 @@ import pytest
 from scipy.stats import chisquare, norm
 
 from dyno.contracts.model import UsageError
-from dyno.suites.sql import script
-from dyno.suites.sql.script import BATCH, Inputs, Script, Set, Statement, parse
+from dyno.suites.sql.language import script
+from dyno.suites.sql.language.script import BATCH, Inputs, Script, Set, Statement, parse
 
 PGBENCH = {"client_id": 0, "scale": 10, "random_seed": 7, "default_seed": 5432}
 TPCB = """\\set aid random(1, 100000 * :scale)

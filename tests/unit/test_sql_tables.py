@@ -18,10 +18,10 @@ from pyarrow import parquet
 from scipy.stats import binomtest, chisquare, kstest, norm
 
 from dyno.contracts.model import NotInstalled, UsageError
-from dyno.suites.sql import tables as module
-from dyno.suites.sql.generators import USAGE, parse
-from dyno.suites.sql.random_values import LETTERS, WORDS, Random, key_of, philox
-from dyno.suites.sql.tables import BLOCK, block, blocks, count, draw, read_tables
+from dyno.suites.sql.data import tables as module
+from dyno.suites.sql.data.generators import USAGE, parse
+from dyno.suites.sql.data.random_values import LETTERS, WORDS, Random, key_of, philox
+from dyno.suites.sql.data.tables import BLOCK, block, blocks, count, draw, read_tables
 
 HERE = Path()
 ROWS = 20_000

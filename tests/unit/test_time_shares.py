@@ -8,9 +8,9 @@ import pytest
 from stats.madeup import of_rates, reads
 
 from dyno import published
+from dyno.cli.replicate import expected_seconds, share_time
 from dyno.options import RunRequest
 from dyno.runner import plan
-from dyno.runner.time_shares import expected_seconds, share
 
 PLAN = plan.make(RunRequest(suite="records", engines=["memory"], samples=3))
 
@@ -38,11 +38,11 @@ def test_measured_experiment_takes_its_last_duration() -> None:
 
 
 def test_overrun_reduces_the_shares_of_later_runs() -> None:
-    assert share(60, [1, 2, 3]) == 10
+    assert share_time(60, [1, 2, 3]) == 10
     # The first took 30 s rather than 10.
-    assert share(30, [2, 3]) == 12
-    assert share(-5, [3]) == 0
-    assert share(5, [0.0]) == 5
+    assert share_time(30, [2, 3]) == 12
+    assert share_time(-5, [3]) == 0
+    assert share_time(5, [0.0]) == 5
 
 
 def test_stated_times_total_about_half_an_hour() -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from pages.text import WRITTEN, code, docstrings, table, type_of
 
-from dyno.contracts.option_kinds import SWITCH
+from dyno.contracts.settings import SWITCH
 from dyno.fields import CELLS, FIELDS, JSON, SAMPLES, Counted, Field, Sample
 from dyno.options import OPTIONS, Option, PlanOptions
 

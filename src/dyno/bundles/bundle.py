@@ -14,8 +14,8 @@ from dyno.bundles.anonymous import cleaner, names_of_this_machine, secret_in
 from dyno.bundles.container import DATA, MOST_BYTES, MOST_DATA, PLAN, RUN, Listed, Role, digest, packed, parsed, read
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
-from dyno.contracts.option_kinds import SIZE
 from dyno.contracts.safe_read import toml
+from dyno.contracts.settings import SIZE
 from dyno.options import OPTIONS
 from dyno.results import Run
 from dyno.runner.plan_file import as_toml

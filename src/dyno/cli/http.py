@@ -23,8 +23,8 @@ from dyno.cli.flag_values import PATH
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
 from dyno.host.process import deferred_signals
-from dyno.http import curl, write_out
-from dyno.http.options import Options, checked
+from dyno.suites.http import curl, write_out
+from dyno.suites.http.options import Options, checked
 
 MOST = 100_000
 LOAD_SECONDS = 0.5
@@ -94,8 +94,8 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
     dyno http https://example.org/ -s -o /dev/null -w '%{time_total}'
     """
     from dyno.http import Client
-    from dyno.http.stages import repeated
     from dyno.report import outcomes
+    from dyno.suites.http.stages import repeated
 
     template = None if flags["write_out"] is None else _text(flags["write_out"])
     write_out.filled(template or "", {})

@@ -1,6 +1,7 @@
 """`dyno replicate`: runs a published experiment, or all of them, and prints the figures next to this machine's."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +22,8 @@ from dyno.published import Experiment
 from dyno.report.replicate import experiments, replica
 from dyno.report.tables import sections
 from dyno.results import Run, as_read, planned
-from dyno.runner import plan, plan_file, time_shares
+from dyno.runner import plan, plan_file
+from dyno.runner.parent import forecast_time
 from dyno.runner.plan import Plan
 from dyno.runner.rows import lacking, split
 
@@ -132,13 +134,13 @@ class _Shares:
         if run is not None and planned(run.path) != as_read(made.cells):
             run = None
         quick = _prepare(original, QUICK, None).plan
-        seconds = time_shares.expected_seconds(made, run, resume, quick, original.quick_seconds)
+        seconds = expected_seconds(made, run, resume, quick, original.quick_seconds)
         self._expected[original.name] = seconds
 
     def next(self, prepared: _Prepared, samples: int | None, going_on: bool) -> tuple[_Prepared, float]:
         """Returns the experiment, or its quick size if not even one sample fits, and its share of the time."""
         name, left = prepared.experiment.name, self._within - (time.monotonic() - self._began)
-        share = time_shares.share(left, list(self._expected.values()))
+        share = share_time(left, list(self._expected.values()))
         one_sample = self._expected.pop(name) / prepared.plan.samples
         if not going_on and one_sample > share:
             quick = _prepare(prepared.experiment, QUICK, samples)
@@ -242,3 +244,20 @@ def _earlier(file: Path, resume: bool) -> Run | None:
         if resume:
             raise
         return None
+
+
+def expected_seconds(plan: Plan, measured: Run | None, resume: bool, quick: Plan, quick_seconds: float) -> float:
+    """Returns the time that the plan's trials will take: of those that are missing in `measured`, if that is resumed.
+    It is based on the trials of `measured`, a run of the same cells. Without them, it is based on `quick_seconds`,
+    the time of the plan `quick`, and on how much longer the plan may measure."""
+    if measured is not None and measured.attempts:
+        ended, planned = measured.progress
+        each = sum(attempt.duration_ns for attempt in measured.attempts) / 1e9 / ended
+        return each * (planned - ended if resume else planned)
+    return quick_seconds * forecast_time(plan)[1] / forecast_time(quick)[1]
+
+
+def share_time(left: float, expected: Sequence[float]) -> float:
+    """Returns the first run's share of the time that is left for all of these runs."""
+    total = sum(expected)
+    return max(left, 0.0) * expected[0] / total if total else max(left, 0.0)

@@ -20,9 +20,9 @@ from dyno.cli.progress import observer
 from dyno.cli.resuming import resume_command
 from dyno.cli.show import PRICES
 from dyno.contracts.model import MAY_WRITE, Refused, UsageError
-from dyno.contracts.option_kinds import PARAMS, SIZE, SWITCH, WHOLE
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.probe_time import USUAL_PROBES
+from dyno.contracts.settings import PARAMS, SIZE, SWITCH, WHOLE
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES, OPTIONS, SEARCHED, Option, RunRequest
 from dyno.report.tables import answers, sections, side_by_side, text

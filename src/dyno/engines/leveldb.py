@@ -10,9 +10,9 @@ from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
-from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host.installation import version
+from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 
 MIB = 1 << 20
 

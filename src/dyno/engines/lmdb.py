@@ -10,9 +10,9 @@ from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
-from dyno.contracts.ordered_kv import Entry, OrderedKV
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.host.installation import version
+from dyno.suites._shared.ordered_kv import Entry, OrderedKV
 from dyno.suites.series import keyed
 
 GIB = 1 << 30

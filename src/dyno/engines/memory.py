@@ -10,8 +10,8 @@ from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, overlay
 from dyno.host.installation import version
+from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, overlay
 
 
 class Memory(Engine):

@@ -10,10 +10,10 @@ from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
-from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host.installation import version
 from dyno.servers import set_option
+from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 from dyno.suites.series import keyed
 
 MIB = 1 << 20

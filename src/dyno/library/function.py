@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from dyno.contracts.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, is_async, unfinished
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError, Wrong
 from dyno.contracts.pace import Pace
@@ -24,6 +23,7 @@ from dyno.measure.tally import Tally
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.two_runs import CHANCE, chance, compare_speeds, decide
 from dyno.stats.verdict import Verdict
+from dyno.suites.calls.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, is_async, unfinished
 
 PHASE = "call"
 """Phase and unit of a sample."""

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.option_kinds import SIZE
+from dyno.contracts.settings import SIZE
 from dyno.machines import tasks
 from dyno.machines.scheduler import Machine, MachineLost, Scheduler
 from dyno.options import OPTIONS, RunRequest

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.option_kinds import COUNTS, ENGINES, PARAMS, RATES, SIZE, Kind
 from dyno.contracts.safe_read import toml
-from dyno.contracts.settings import literal, unknown
+from dyno.contracts.settings import COUNTS, ENGINES, PARAMS, RATES, SIZE, Kind, literal, unknown
 from dyno.contracts.value_types import MOST, MOST_TEXT
 from dyno.options import OPTIONS, Option, RunRequest, as_list
 

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from dyno import registry
-from dyno.contracts import declarations, ordered_kv
+from dyno.contracts import declarations
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.engine import EngineSpec, Gap, Server
 from dyno.contracts.model import Refused, Tier
@@ -25,6 +25,7 @@ from dyno.contracts.suite import Job, Suite, Workload
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, nothing_left, own_session
 from dyno.runner.trial import Watch, default_limit
+from dyno.suites._shared import ordered_kv
 
 PASS, GAP, FAIL, SKIPPED = "pass", "gap", "fail", "not run"
 TIMEOUT_SECONDS = 900.0

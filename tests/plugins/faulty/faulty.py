@@ -24,9 +24,9 @@ from pathlib import Path
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Refused, Tier, Unavailable, Value
-from dyno.contracts.ordered_kv import KVReader, Pending
 from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.engines import lmdb, memory
+from dyno.suites._shared.ordered_kv import KVReader, Pending
 
 LEAK = 2 << 20
 NOISE = 64 << 10

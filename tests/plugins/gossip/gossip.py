@@ -13,10 +13,10 @@ from typing import Any
 
 from dyno.contracts.engine import EngineSpec, Gap, PortSpec
 from dyno.contracts.model import Caveat, Phase, Preset, Refused, Tier, Value
-from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.settings import Setting, choice
 from dyno.contracts.suite import Job, Report, Reported, Work, Workload
 from dyno.engines import memory
+from dyno.suites._shared.ordered_kv import KVReader
 
 MARKUP = "</script><img src=x onerror=alert(1)> [/red] | `x`"
 HARM = f"\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 \0 \udc80\ud800 \u2028 {MARKUP}"

@@ -17,10 +17,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
-from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.settings import Setting, choice
 from dyno.engines import memory
 from dyno.servers import user_server
+from dyno.suites._shared.ordered_kv import KVReader
 
 
 def told(address: str) -> str:

@@ -25,10 +25,10 @@ from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier, Value
-from dyno.contracts.ordered_kv import KVReader, Pending
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines import lmdb, memory, sqlite
 from dyno.servers.process import Process
+from dyno.suites._shared.ordered_kv import KVReader, Pending
 
 LATE_BYTES = 1 << 20
 PAGE = 4096

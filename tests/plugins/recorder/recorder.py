@@ -23,10 +23,10 @@ from typing import Any
 
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.ordered_kv import Entry, KVReader, Pending
 from dyno.contracts.settings import Setting, integer
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency
+from dyno.suites._shared.ordered_kv import Entry, KVReader, Pending
 from dyno.suites.records.layer import ENCODERS, LayeredRecords
 from dyno.suites.records.port import Key, Reader, Record
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier, Value
-from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.settings import Setting, choice
 from dyno.engines import memory
+from dyno.suites._shared.ordered_kv import KVReader
 
 
 class Store(memory.Memory):

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dyno.contracts.functions import described
 from dyno.contracts.model import Refused
 from dyno.contracts.settings import unknown
 from dyno.suites.calls import SUFFIX
+from dyno.suites.calls.functions import described
 
 _files: dict[Path, ModuleType] = {}
 """The imported files: the arguments of a function may be in the same file."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from dyno.contracts.model import Refused
 from dyno.engines.clickhouse import Click
+from dyno.suites.sql.language.splitter import quoted, statements
 from dyno.suites.sql.port import DEFAULT, READER, Protection, Rights, Session, check_isolation, check_there
-from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.times import without_zone
 
 TRANSACTION = re.compile(r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK)\b", re.I)

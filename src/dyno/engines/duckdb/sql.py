@@ -9,9 +9,9 @@ from uuid import UUID
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.model import Refused
 from dyno.engines.duckdb import DuckDB
+from dyno.suites.sql.language.splitter import quoted
+from dyno.suites.sql.language.statements import read_statement
 from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
-from dyno.suites.sql.splitter import quoted
-from dyno.suites.sql.statements import read_statement
 from dyno.suites.sql.times import without_zone
 
 ROWS = "loaded_rows"

@@ -13,9 +13,9 @@ from dyno.contracts.native_load import Exchange
 from dyno.engines.mysql.client import CHARSET, MATCHED_ROWS, Native, load
 from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.mysql.rights import read_rights
+from dyno.suites.sql.language.splitter import quoted, statements
 from dyno.suites.sql.native import NativeStatement
 from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Protection, Session, check_isolation, check_there
-from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.tabbed import blocks
 
 ABORTED = (1020, 1205, 1213)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.ordered_kv import Entry, KVReader, KVWriter, OrderedKV
+from dyno.suites._shared.ordered_kv import Entry, KVReader, KVWriter, OrderedKV
 from dyno.suites.arrays.port import Chunk
 from dyno.suites.http import RequestOptions, Target
 from dyno.suites.records.port import Key, Record

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from dyno.suites.sql.language.splitter import quoted
 from dyno.suites.sql.port import READER, Rights
-from dyno.suites.sql.splitter import quoted
 
 HARMLESS = (
     *("random", "random_normal", "clock_timestamp", "timeofday", "gen_random_uuid", "uuid_generate_v1"),

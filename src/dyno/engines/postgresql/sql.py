@@ -15,9 +15,9 @@ from dyno.contracts.native_load import NATIVE_CLIENT, Exchange
 from dyno.engines.postgresql import Postgres
 from dyno.engines.postgresql.rights import find_volatile, read_rights
 from dyno.engines.postgresql.tables import checked
+from dyno.suites.sql.language.splitter import quoted, statements
 from dyno.suites.sql.native import NativeStatement
 from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Protection, Session, check_isolation, check_there
-from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.tabbed import blocks
 
 ABORTED = ("40001", "40P01")

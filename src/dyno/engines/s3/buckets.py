@@ -189,7 +189,7 @@ class Store(Engine):
 
     def clients(self) -> str:
         """Returns the versions of the client libraries."""
-        from dyno.http import curl
+        from dyno.suites.http import curl
 
         boto = f"boto3 {version('boto3')}"
         return boto if self.options["client"] == "boto3" else f"{curl.pycurl().version.split()[1]}, {boto}"

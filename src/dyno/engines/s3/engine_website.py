@@ -24,7 +24,7 @@ def addresses(text: str) -> Value:
     """Parses one or more URLs, separated by blanks."""
     for url in text.split():
         # Import inside the loop: the default has no URL, and it is parsed whenever this module is imported.
-        from dyno.http.options import checked
+        from dyno.suites.http.options import checked
 
         try:
             checked(url)
@@ -43,7 +43,7 @@ def secret(text: str) -> Value:
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
-    from dyno.http.options import Options
+    from dyno.suites.http.options import Options
 
     try:
         Options.of(files_of(options))
@@ -61,7 +61,7 @@ class Site(Engine):
     """The user's web servers as an engine of `dyno.engines.s3.http_requests.Requests`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
-        from dyno.http.options import checked
+        from dyno.suites.http.options import checked
 
         self._options = options
         self._urls = [checked(url) for url in str(options[URL]).split()]

@@ -18,7 +18,7 @@ class Requests:
 
     def __init__(self, engine: Any, how: RequestOptions) -> None:
         # Import here, so that listing engines doesn't take these 15 ms.
-        from dyno.http.options import Options
+        from dyno.suites.http.options import Options
 
         self._how, self._engine = how, engine
         tls, others = engine.transport(how.version)
@@ -45,7 +45,7 @@ class Requests:
         return [Target(target.url, None, None) for target in targets] if self._head else targets
 
     def asking(self, places: int, fresh: bool) -> Requester:
-        from dyno.http.multi import CurlRequester
+        from dyno.suites.http.multi import CurlRequester
 
         allow_open_files(places)
         try:
@@ -69,7 +69,7 @@ def allow_open_files(connections: int) -> None:
 
 def client_version() -> str:
     """Returns the versions of libcurl and pycurl: 'libcurl 8.5.0, PycURL/7.45.7'."""
-    from dyno.http import curl
+    from dyno.suites.http import curl
 
     pycurl, libcurl, *_ = curl.pycurl().version.split()
     return f"{libcurl.replace('/', ' ')}, {pycurl}"

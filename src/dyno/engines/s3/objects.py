@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote_plus, urlencode
 from dyno.engines.s3 import buckets
 from dyno.engines.s3.buckets import Access
 from dyno.engines.s3.http_requests import allow_open_files
-from dyno.http.multi import CurlRequester
-from dyno.http.options import Options
+from dyno.suites.http.multi import CurlRequester
+from dyno.suites.http.options import Options
 from dyno.suites.objectstore import (
     DIGEST,
     Bucket,

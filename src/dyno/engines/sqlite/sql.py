@@ -9,8 +9,8 @@ from uuid import UUID
 
 from dyno.contracts.cleanup import transaction
 from dyno.engines.sqlite import SQLite
+from dyno.suites.sql.language.splitter import quoted
 from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
-from dyno.suites.sql.splitter import quoted
 
 sqlite3.register_adapter(Decimal, float)
 for kind in (date, datetime, UUID):

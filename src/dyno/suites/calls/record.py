@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from dyno.answers import BYTES, digest
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Fact, Wrong
 from dyno.contracts.suite import Failure
+from dyno.suites.calls.answers import BYTES, digest
 
 SHOWN = 1_000
 """Number of the first arguments whose answers are kept in words."""

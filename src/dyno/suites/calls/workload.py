@@ -13,15 +13,15 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Any
 
-from dyno.answers import digest
 from dyno.contracts.equality import is_list
-from dyno.contracts.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, described, is_async, unfinished
 from dyno.contracts.imported_code import ImportedCode
 from dyno.contracts.model import Caveat, Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.suite import Failure, Job, Opened, Work, by_name
 from dyno.host.process import users_directory
 from dyno.suites._shared.store import OnStore
 from dyno.suites.calls import DIRECTORY, FUNCTION
+from dyno.suites.calls.answers import digest
+from dyno.suites.calls.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, described, is_async, unfinished
 from dyno.suites.calls.guard import Guard
 from dyno.suites.calls.imports import also_beside, imported_code
 from dyno.suites.calls.port import Call

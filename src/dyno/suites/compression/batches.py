@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-from dyno.contracts.ordered_kv import KVReader, OrderedKV
+from dyno.suites._shared.ordered_kv import KVReader, OrderedKV
 from dyno.suites.compression import Packer
 
 Record = dict[str, object]

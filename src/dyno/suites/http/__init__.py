@@ -9,7 +9,7 @@ from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.quantities import whole
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import InFlight, Suite
-from dyno.http.stages import STAGES
+from dyno.suites.http.stages import STAGES
 
 KEPT, FRESH = "kept", "fresh"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

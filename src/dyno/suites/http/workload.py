@@ -18,10 +18,10 @@ from dyno.contracts.passwords import mask_password
 from dyno.contracts.quantities import whole
 from dyno.contracts.suite import Opened, Operations, Work, by_name, check_each
 from dyno.host.process import die_with_parent
-from dyno.http.multi import DIGEST, KEPT_BYTES, RequestFailed, Response, StatusError
-from dyno.http.stages import STAGES, Moments, stages
 from dyno.suites._shared.store import OnStore
 from dyno.suites.http import FRESH, KEPT, LINE_END, RANDOM, Requester, RequestOptions, Requests, Target
+from dyno.suites.http.multi import DIGEST, KEPT_BYTES, RequestFailed, Response, StatusError
+from dyno.suites.http.stages import STAGES, Moments, stages
 
 BODIES = (b"", b"x", bytes(range(256)) * 40, bytes(300_000))
 PATIENCE_NS = 120_000_000_000

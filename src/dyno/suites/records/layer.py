@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from dyno.contracts.native import loaded
-from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV
+from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 
 

@@ -74,7 +74,7 @@ class MadeSuite(SqlSuite):
     def _variable(self, name: str, text: str) -> Value:
         """Parses the value of a variable that no script sets."""
         from dyno.suites.sql.guard import REMEDY, find_effect
-        from dyno.suites.sql.operations import QUERY, given_value
+        from dyno.suites.sql.language.operations import QUERY, given_value
 
         if not text:
             raise ValueError(f"no script sets this variable; give it a value: -p {name}=1, -p {name}=uniform:1..9")

@@ -13,11 +13,11 @@ from dyno.contracts.model import BASE, SETTINGS, UsageError, Value
 from dyno.contracts.settings import literal, unknown
 from dyno.contracts.suite import Variant
 from dyno.contracts.value_types import MOST_TEXT
+from dyno.suites.sql.data.tables import Table, read_tables
 from dyno.suites.sql.guard import REMEDY, find_effect
+from dyno.suites.sql.language.script import OF_OPERATION, Script, parse
+from dyno.suites.sql.language.splitter import statements
 from dyno.suites.sql.port import ISOLATIONS, Session
-from dyno.suites.sql.script import OF_OPERATION, Script, parse
-from dyno.suites.sql.splitter import statements
-from dyno.suites.sql.tables import Table, read_tables
 
 THERE = "there"
 KEYS = (

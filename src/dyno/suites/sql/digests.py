@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.suites.sql.answers import plain, rows_of, timed
+from dyno.suites.sql.checks.answers import plain, rows_of, timed
 from dyno.suites.sql.grids import COUNT, grids
 
 Hashes = NDArray[np.uint64]

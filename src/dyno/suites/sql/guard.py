@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from dyno.suites.sql.statements import Unreadable, read_statement
+from dyno.suites.sql.language.statements import Unreadable, read_statement
 
 KINDS = ("SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN", "DESCRIBE", "DESC", "FROM")
 """First words of the statements that read."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from dyno.contracts.native_load import Request
 from dyno.contracts.suite import Failure
-from dyno.suites.sql.operations import CONTROL, Aborted
-from dyno.suites.sql.script import Script, Set
+from dyno.suites.sql.language.operations import CONTROL, Aborted
+from dyno.suites.sql.language.script import Script, Set
 
 BEGINS, ENDS = ("BEGIN", "START"), ("COMMIT", "END")
 LASTING = (*BEGINS, *ENDS, "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "SET", "LOCK", "UNLOCK")

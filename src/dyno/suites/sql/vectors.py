@@ -2,7 +2,7 @@
 
 An array of integers, doubles or booleans has values of one type. Other values are in an array of objects. An array
 function returns None if it can't handle its arguments or some result is out of range. Then the function of
-`dyno.suites.sql.functions` is called for each operation, and raises the error if there is one.
+`dyno.suites.sql.language.functions` is called for each operation, and raises the error if there is one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dyno.contracts.model import UsageError
 from dyno.suites._shared.zipf import zipf_candidates
-from dyno.suites.sql.expressions import Call, Constant, Expression, Node, Variable
-from dyno.suites.sql.functions import (
+from dyno.suites.sql.language.expressions import Call, Constant, Expression, Node, Variable
+from dyno.suites.sql.language.functions import (
     FNV_BASIS,
     FNV_PRIME,
     LEAST,

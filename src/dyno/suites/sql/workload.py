@@ -17,16 +17,16 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.sql import conformance
-from dyno.suites.sql.answers import canonical, displayed, rows_agree, shown
-from dyno.suites.sql.book import Book, Record
+from dyno.suites.sql.checks.answers import canonical, displayed, rows_agree, shown
+from dyno.suites.sql.checks.book import Book, Record
+from dyno.suites.sql.data.tables import blocks
 from dyno.suites.sql.definition import ANY, COUNT, NONE, TOLERANCE, Definition, Transaction
 from dyno.suites.sql.digests import FAILED, Digest, digests
+from dyno.suites.sql.language.operations import CONTROL, QUERY, Aborted, Kinds, compiled
+from dyno.suites.sql.language.script import BATCH
 from dyno.suites.sql.native import NativeMix, NativeTransaction, natively
-from dyno.suites.sql.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.port import DEFAULT, Rights, Session, Sql, may_write
 from dyno.suites.sql.reading import ReadingPort
-from dyno.suites.sql.script import BATCH
-from dyno.suites.sql.tables import blocks
 
 FEW = 20
 """Operations of a trial whose answers are all in the run file."""

@@ -11,11 +11,11 @@ from zlib import crc32
 
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Job
+from dyno.suites.sql.data.generators import USAGE
+from dyno.suites.sql.data.tables import draw
 from dyno.suites.sql.definition import Definition
-from dyno.suites.sql.generators import USAGE
+from dyno.suites.sql.language.script import BATCH, Inputs, Script, Set, Statement
 from dyno.suites.sql.port import Sql
-from dyno.suites.sql.script import BATCH, Inputs, Script, Set, Statement
-from dyno.suites.sql.tables import draw
 
 CONTROL = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SET")
 """First words of statements that have no answer."""

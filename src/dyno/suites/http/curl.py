@@ -1,6 +1,6 @@
 """Handles of libcurl (by pycurl) with the options of a request, and the information that they report about it.
 
-libcurl itself follows no redirects (see `dyno.http.client`). pycurl is imported when the first request is made.
+libcurl itself follows no redirects: see `dyno.suites.http.client`. pycurl is imported by the first request.
 """
 
 import os
@@ -16,8 +16,8 @@ from dyno.contracts.passwords import mask_password
 from dyno.contracts.safe_read import MIB, opened
 from dyno.contracts.settings import format_value
 from dyno.host import installation
-from dyno.http.options import CONNECT_SECONDS, Options, ascii_url
-from dyno.http.stages import Moments
+from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url
+from dyno.suites.http.stages import Moments
 
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",

@@ -8,7 +8,17 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import closest_match, format_value
-from dyno.suites.sql.functions import FUNCTIONS, LEAST, MOST, RANDOM, SEEDED, Scalar, call, to_bool, to_scalar
+from dyno.suites.sql.language.functions import (
+    FUNCTIONS,
+    LEAST,
+    MOST,
+    RANDOM,
+    SEEDED,
+    Scalar,
+    call,
+    to_bool,
+    to_scalar,
+)
 
 MOST_DEEP, MOST_CALLS = 100, 200
 """Limits of recursion: levels of nesting, and operators and functions in an expression."""

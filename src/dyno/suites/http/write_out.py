@@ -6,7 +6,7 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
-from dyno.http.client import MOMENTS
+from dyno.suites.http.client import MOMENTS
 
 FIELDS = {
     "03": "http_code http_code=response_code http_connectcode=http_connect",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dyno.suites._shared.permutation import Permutation
 from dyno.suites._shared.zipf import zipf_candidates
-from dyno.suites.sql.generators import Generator
+from dyno.suites.sql.data.generators import Generator
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]

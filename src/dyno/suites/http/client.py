@@ -13,9 +13,9 @@ from typing import IO, Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password
-from dyno.http import curl
-from dyno.http.options import CONNECT_SECONDS, Options, ascii_url, checked, percent_encoded, redirected
-from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
+from dyno.suites.http import curl
+from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url, checked, percent_encoded, redirected
+from dyno.suites.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
 
 LOOK_SECONDS, NO_SOCKET_SECONDS = 0.2, 0.001
 TRANSIENT = {6, 28, 408, 429, 500, 502, 503, 504}

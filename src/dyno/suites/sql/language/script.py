@@ -8,9 +8,9 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import closest_match, format_value
-from dyno.suites.sql.expressions import Expression, Variable, parse_expression
-from dyno.suites.sql.functions import to_scalar
-from dyno.suites.sql.statements import Lexed, Unreadable, read_statement
+from dyno.suites.sql.language.expressions import Expression, Variable, parse_expression
+from dyno.suites.sql.language.functions import to_scalar
+from dyno.suites.sql.language.statements import Lexed, Unreadable, read_statement
 
 BATCH = 1_000
 """Operations whose inputs are made at once."""

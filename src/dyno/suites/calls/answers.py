@@ -1,5 +1,6 @@
-"""Equality of answers, as the suite `calls` compares those of several functions: `dyno.answers.same` is for a user's
-own check.
+"""Equality of answers, as the suite `calls` compares those of several functions.
+
+`dyno.suites.calls.answers.same` is for a user's own check.
 
 Types must match exactly at every level: 1, True and 1.0 are three different values, and so are 0.0 and -0.0. NaN is
 the same as NaN. The order of dicts and sets does not matter. Arrays are compared by type, shape and bytes.

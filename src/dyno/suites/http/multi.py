@@ -12,9 +12,9 @@ from contextlib import suppress
 from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
-from dyno.http import curl
-from dyno.http.client import prepared
-from dyno.http.options import Options
+from dyno.suites.http import curl
+from dyno.suites.http.client import prepared
+from dyno.suites.http.options import Options
 
 AWAKE_NS = 200_000
 """Duration of the last part of a wait, which polls the clock because sleeps end late."""
@@ -37,7 +37,7 @@ class Response(NamedTuple):
     body: bytes | None
     connects: int
     moments: tuple[int, int, int, int, int, int, int]
-    """Times of the request, as in `dyno.http.stages.Moments`."""
+    """Times of the request, as in `dyno.suites.http.stages.Moments`."""
     version: str
     """Version of HTTP."""
     redirects: int

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import closest_match, format_value, integer, literal, unknown
-from dyno.suites.sql import generators, table_files
-from dyno.suites.sql.generators import NAME, Generator
+from dyno.suites.sql.data import generators, table_files
+from dyno.suites.sql.data.generators import NAME, Generator
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dyno.suites.sql.random_values import Random
+    from dyno.suites.sql.data.random_values import Random
 
 BLOCK = 50_000
 """Rows of a block, except the last one."""
@@ -243,7 +243,7 @@ def _generated(
     table: Table, column: Column, tables: Mapping[str, Table], seed: int, rows: NDArray[np.int64]
 ) -> list[Any]:
     """Returns the column's values in these rows, in any order."""
-    from dyno.suites.sql.random_values import key_of
+    from dyno.suites.sql.data.random_values import key_of
 
     assert column.generator, "a file has no generators"
     return _values(column.generator, tables, seed, key_of(seed, table.name, column.name), rows)
@@ -253,7 +253,7 @@ def _values(
     generator: Generator, tables: Mapping[str, Table], seed: int, key: int, rows: NDArray[np.int64]
 ) -> list[Any]:
     """Returns the generator's values for a key and these row numbers."""
-    from dyno.suites.sql.random_values import PIECE, Random, values
+    from dyno.suites.sql.data.random_values import PIECE, Random, values
 
     result: list[Any] = []
     for start in range(0, len(rows), PIECE):
@@ -275,7 +275,7 @@ def _referred(
     """Returns values of random rows of the other table. If one is NULL, a row that is drawn uniformly replaces it."""
     import numpy as np
 
-    from dyno.suites.sql.random_values import key_of, positions
+    from dyno.suites.sql.data.random_values import key_of, positions
 
     table = tables[reference[0]]
     column = table.column(reference[1])

@@ -3,8 +3,8 @@
     >>> from dyno import http
     >>> http.request("https://example.org/", location=True)["stages"]
 
-Options have the names of curl's long options: see `dyno.http.options.Options`. Times in a record have curl's names:
-see `dyno.http.client.record`. After Cloud Mercato, "New HTTP benchmark tool: pycurlb".
+Options have the names of curl's long options: see `dyno.suites.http.options.Options`. Times in a record have curl's
+names: see `dyno.suites.http.client.record`. After Cloud Mercato, "New HTTP benchmark tool: pycurlb".
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dyno.http.client import Client
-    from dyno.http.options import Options
+    from dyno.suites.http.client import Client
+    from dyno.suites.http.options import Options
 
 __all__ = ["Client", "Options", "request"]
 
@@ -22,8 +22,8 @@ def __getattr__(name: str) -> Any:
     """Imports the client on demand, since a list of suites needs only the names of the stages."""
     if name not in ("Client", "Options"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dyno.http.client import Client
-    from dyno.http.options import Options
+    from dyno.suites.http.client import Client
+    from dyno.suites.http.options import Options
 
     return Client if name == "Client" else Options
 
@@ -33,8 +33,8 @@ def request(url: str, **options: Any) -> dict[str, Any]:
 
     Raises UsageError for a malformed URL, for an unknown or invalid option, and if pycurl is not installed.
     """
-    from dyno.http.client import Client
-    from dyno.http.options import Options
+    from dyno.suites.http.client import Client
+    from dyno.suites.http.options import Options
 
     with Client(Options.of(options)) as client:
         return client.request(url)

@@ -23,7 +23,7 @@ from dyno.contracts import safe_read
 from dyno.contracts.model import NotInstalled, UsageError
 from dyno.contracts.settings import format_value
 from dyno.host import installation
-from dyno.suites.sql.generators import moment
+from dyno.suites.sql.data.generators import moment
 
 SUFFIXES = (".csv", ".parquet")
 MOST_BYTES = 1 << 40

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from dyno.contracts.equality import shorten
 from dyno.contracts.model import Fact
-from dyno.suites.sql.answers import rows_agree
+from dyno.suites.sql.checks.answers import rows_agree
 from dyno.suites.sql.digests import Digest
 from dyno.suites.sql.grids import COUNT
 

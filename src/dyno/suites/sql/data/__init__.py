@@ -1,0 +1,1 @@
+"""Tables and values that own SQL works on: generated, random or from files."""
