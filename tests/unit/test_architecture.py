@@ -117,6 +117,13 @@ RUNNING = ("dyno.runner", "dyno.measure", "dyno.cli")
 WORKERS = ("dyno.measure.worker", "dyno.measure.remote")
 """Modules that run a trial or a part of it, in processes of their own."""
 LISTS = ("dyno.engines", "dyno.registry", "dyno.suites")
+FRONTENDS_OF_SUITES = {
+    "dyno.cli.http": "dyno.suites.http",
+    "dyno.http": "dyno.suites.http",
+    "dyno.library.function": "dyno.suites.calls",
+    "dyno.selftest.conformance": "dyno.suites._shared",
+}
+"""Modules outside suites and engines that use a part of one suite, with that suite."""
 
 
 def test_imports_of_every_form_are_found() -> None:
@@ -245,7 +252,7 @@ def test_runner_and_measure_import_no_report_or_cli() -> None:
 
 
 def test_library_imports_no_cli_and_serves_frontends_only() -> None:
-    assert bad(modules("dyno.library"), "dyno.cli", *LISTS, "dyno.install") == []
+    assert bad(modules("dyno.library"), "dyno.cli", "dyno.engines", "dyno.registry", "dyno.install") == []
     users = modules(
         "dyno", without=(*modules("dyno.library", "dyno.cli"), "dyno", "dyno.runner", "dyno.pytest_plugin")
     )
@@ -277,8 +284,11 @@ def test_the_registry_alone_imports_engines_and_suites() -> None:
     others = [name for name in PATHS if name != "dyno.registry" and not within(name, "dyno.engines")]
     assert bad(others, "dyno.engines") == []
     # An engine implements a suite's port, and may use the suite's helpers for it.
-    outside = [name for name in others if not within(name, "dyno.suites")]
+    outside = [name for name in others if not within(name, "dyno.suites") and name not in FRONTENDS_OF_SUITES]
     assert bad(outside, "dyno.suites") == []
+    for name, suite in FRONTENDS_OF_SUITES.items():
+        suites = [each.of for each in IMPORTS[name] if within(each.of, "dyno.suites")]
+        assert suites and all(within(each, suite) for each in suites)
 
 
 def test_dynamic_imports_occur_only_in_known_modules() -> None:

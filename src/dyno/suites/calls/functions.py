@@ -57,10 +57,10 @@ def check_finished(answers: Sequence[Any]) -> None:
     for answered in set(map(type, answers)):
         for kind, _, type_, how in UNFINISHED:
             if issubclass(answered, type_):
-                for answer in answers:
-                    if isinstance(answer, Coroutine):
+                for coroutine in answers:
+                    if isinstance(coroutine, Coroutine):
                         # A coroutine that is not closed causes a warning.
-                        answer.close()
+                        coroutine.close()
                 raise Wrong(NOT_RUN.format(kind=kind, how=how))
 
 
