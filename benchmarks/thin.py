@@ -286,7 +286,7 @@ CONTESTS = {
 def serving(engine: str, home: Path, clients: int) -> Iterator[Server]:
     spec = registry.engine(engine)
     assert spec.server is not None
-    server = spec.server(home, TIER, spec.resolve({}), clients)
+    server = spec.create_server(home, TIER, spec.resolve({}), clients)
     assert server is not None
     server.start()
     try:

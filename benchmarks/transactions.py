@@ -79,7 +79,7 @@ def started(engine: str, place: Path, tier: Tier) -> Iterator[Job]:
     assert spec.server is not None
     # Some servers run as a separate user, who needs access to this directory.
     place.chmod(0o755)
-    server = spec.server(place / "server", tier, options, 1)
+    server = spec.create_server(place / "server", tier, options, 1)
     assert server is not None
     with closing(server):
         server.start()

@@ -23,8 +23,8 @@ def unavailable(why: str) -> None:
 
 def require(spec: EngineSpec) -> None:
     """Skips the test (or fails it in CI) if the engine can't run here. An untested engine is skipped everywhere."""
-    if spec.untested:
-        pytest.skip(f"engine {spec.name}: {spec.untested}")
+    if spec.listing.untested:
+        pytest.skip(f"engine {spec.name}: {spec.listing.untested}")
     if lacking := spec.lacking():
         unavailable(f"engine {spec.name} {lacking}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV
@@ -113,7 +114,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    modules=("sqlite3",),
+    installation=Installation(modules=("sqlite3",)),
     options=(Setting("cache_mib", integer(1), 256, "page cache of each connection, in MiB"),),
     clients="processes",
 )

@@ -21,7 +21,7 @@ from typing import Any, cast
 import dyno.engines
 import dyno.suites
 from dyno.contracts.declarations import exception_text, type_errors
-from dyno.contracts.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec, moved_field
 from dyno.contracts.model import BASE, VARIANT, UsageError
 from dyno.contracts.sanitize import sanitize, unsafe_texts
 from dyno.contracts.settings import Setting, choice, unknown
@@ -115,7 +115,7 @@ def _load(kind: str, name: str) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise UsageError(f"{where} can't be imported: {_described(error)}") from error
+        raise UsageError(f"{where} can't be imported: {moved_field(error) or _described(error)}") from error
     # Check only plug-ins here. Tests check Dyno's own declarations, which are so many that each start would be
     # slower.
     plugin = not module.startswith(tuple(f"{package}." for package in GROUPS.values()))

@@ -78,11 +78,11 @@ def test_caveats_of_opened_engine_are_on_its_page(name: str, place: Path) -> Non
     engine: EngineSpec = registry.engine(name)
     if lacking := engine.lacking():
         pytest.skip(lacking)
-    if engine.python:
-        pytest.skip(f"engine {engine.name} is opened in Python {engine.python} only")
+    if engine.installation.python:
+        pytest.skip(f"engine {engine.name} is opened in Python {engine.installation.python} only")
     tier, options = engine.default_tier, engine.resolve({})
     with ExitStack() as open_:
-        server = engine.server and engine.server(place / "server", tier, options, 1)
+        server = engine.create_server(place / "server", tier, options, 1)
         if server:
             open_.enter_context(closing(server)).start()
         opened = Job(engine, place, tier, options, {}, seed=1, clients=1, server=server or None).open(place)

@@ -33,7 +33,7 @@ def opened(job: Mapping[str, Any]) -> Iterator[Any]:
     spec, tier, home = registry.engine(job["engine"]).through(PORT), Tier(job["tier"]), Path(job["home"])
     options = spec.resolve(job["options"])
     with ExitStack() as open_:
-        server = spec.server(home / "server", tier, options, 1) if spec.server else None
+        server = spec.create_server(home / "server", tier, options, 1)
         if server is not None:
             open_.enter_context(closing(server)).start()
         job_ = Job(spec, home / "store", tier, options, {}, seed=1, clients=1, server=server)

@@ -47,7 +47,7 @@ def specs(port: str) -> list[EngineSpec]:
         if port in spec.ports
         and not spec.floor
         and spec.opener.__module__.startswith("dyno.engines.")
-        and not spec.untested
+        and not spec.listing.untested
     ]
 
 

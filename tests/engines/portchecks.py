@@ -26,7 +26,7 @@ def main() -> None:
     tier, home, options = Tier(request["tier"]), Path(request["home"]), spec.resolve(request["options"])
     results: dict[str, Any] = {}
     with ExitStack() as open_:
-        server = spec.server(home / "server", tier, options, 1) if spec.server else None
+        server = spec.create_server(home / "server", tier, options, 1)
         if server is not None:
             open_.enter_context(closing(server)).start()
 

@@ -17,7 +17,7 @@ def job(home: Path, engine: str, tier: Tier, **given: str) -> Job:
     spec = registry.engine(engine)
     options = spec.resolve(given)
     assert spec.server is not None
-    server = spec.server(home.with_name(f"{home.name}-server"), tier, options, 1)
+    server = spec.create_server(home.with_name(f"{home.name}-server"), tier, options, 1)
     home.mkdir(parents=True, exist_ok=True)
     return Job(spec, home, tier, options, {}, seed=1, clients=1, server=server)
 

@@ -62,8 +62,7 @@ class Store:
 
     def server(self, home: Path) -> Server | None:
         """A server for the store, not started, or None if the engine has no server."""
-        serve = self.spec.server
-        return None if serve is None else serve(home, self.tier, self.spec.resolve(self.given), 1)
+        return self.spec.create_server(home, self.tier, self.spec.resolve(self.given), 1)
 
     def opened(self, home: Path) -> Opened:
         """A function that opens stores by name, for the checks of `dyno.suites.records.conformance`. The stores are

@@ -253,7 +253,7 @@ def test_truncated_store_name_deletes_no_user_data(running: Job, place: Path) ->
 def users_server(running: Job, address: str) -> Any:
     """Returns the user's server at that address."""
     assert running.spec.server is not None
-    return running.spec.server(running.home, running.tier, running.spec.resolve({"url": address}), 1)
+    return running.spec.create_server(running.home, running.tier, running.spec.resolve({"url": address}), 1)
 
 
 def stores(engine: str, server: Any) -> set[str]:

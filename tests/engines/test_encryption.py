@@ -43,7 +43,7 @@ def server_at(engine: str, url: str, home: Path = Path()) -> Any:
     """Returns the user's server of that URL."""
     spec = registry.engine(engine)
     assert spec.server is not None
-    return spec.server(home, Tier.VOLATILE, spec.resolve({"url": url}), 1)
+    return spec.create_server(home, Tier.VOLATILE, spec.resolve({"url": url}), 1)
 
 
 def job(home: Path, engine: str, url: str, **given: str) -> Job:

@@ -38,8 +38,7 @@ class Storage(Store):
 
     def server(self, home: Path) -> Server | None:
         """The storage's server, not started."""
-        serve = self.spec.server
-        return serve(home, self.tier, self.spec.resolve(self.given), 2) if serve else None
+        return self.spec.create_server(home, self.tier, self.spec.resolve(self.given), 2)
 
     @property
     def served_by(self) -> str:

@@ -117,7 +117,7 @@ def clickhouse() -> Iterator[Own]:
     assert spec is not None and spec.server is not None
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
-        server: Any = spec.server(Path(place) / "server", Tier.PROCESS, spec.resolve({}), 1)
+        server: Any = spec.create_server(Path(place) / "server", Tier.PROCESS, spec.resolve({}), 1)
         with closing(server):
             server.start()
             at = server.address
@@ -226,8 +226,8 @@ def test_the_printed_command_removes_the_marked_tables(mariadb: Own) -> None:
 
     name = "dyno_00000000_1_00000000"
     spec = registry.engine("mariadb").through("transactions")
-    assert spec.removal is not None
-    *_, statements = shlex.split(spec.removal(name, spec.resolve({"url": mariadb.url})))
+    assert spec.server.removal is not None
+    *_, statements = shlex.split(spec.server.removal(name, spec.resolve({"url": mariadb.url})))
     for table in (name, "sbtest1", "sbtest12", "sbtest_mine"):
         mariadb.execute(f"CREATE TABLE {table} (number int)")
     port = int(mariadb.url.rpartition(":")[2].partition("/")[0])

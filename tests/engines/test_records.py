@@ -21,6 +21,7 @@ from stores import Store, engines, journals, stores
 
 from dyno import registry
 from dyno.contracts.engine import EngineSpec, Gap, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites._shared import ordered_kv
 from dyno.suites._shared.store import brief
@@ -287,7 +288,7 @@ def test_brief_check_names_the_failure_and_skips_gaps(tmp_path: Path) -> None:
 
 
 def test_missing_engine_skips_locally_and_fails_under_ci(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = replace(table().spec, modules=("no_such_module_of_dyno",))
+    absent = replace(table().spec, installation=Installation(modules=("no_such_module_of_dyno",)))
     monkeypatch.setenv("CI", "false")
     with pytest.raises(pytest.skip.Exception):
         require(absent)

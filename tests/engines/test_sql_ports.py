@@ -55,7 +55,7 @@ def clients(request: pytest.FixtureRequest, place: Path, stack: ExitStack) -> An
     store: Store = request.param
     store.need()
     spec, options = store.spec, store.spec.resolve(store.given)
-    server = spec.server(place / "server", store.tier, options, 2) if spec.server else None
+    server = spec.create_server(place / "server", store.tier, options, 2)
     if server is not None:
         stack.enter_context(closing(server)).start()
     job = Job(spec, place / "store", store.tier, options, {}, seed=1, clients=2, server=server)

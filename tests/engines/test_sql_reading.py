@@ -206,7 +206,7 @@ def serve(dialect: str, place: Path) -> Iterator[Target]:
     require(spec)
     assert spec is not None and spec.server is not None
     with ExitStack() as stack:
-        server: Any = spec.server(place / "server", Tier.PROCESS, spec.resolve({}), 4)
+        server: Any = spec.create_server(place / "server", Tier.PROCESS, spec.resolve({}), 4)
         stack.enter_context(closing(server)).start()
         own = url_of(dialect, server.address)
         with session_on(dialect, own.replace("/own", {"postgresql": "/postgres"}.get(dialect, "/")))() as execute:
@@ -222,7 +222,7 @@ def serve(dialect: str, place: Path) -> Iterator[Target]:
             if dialect == "postgresql":
                 ((values["object"],),) = execute("SELECT lo_from_bytea(0, 'precious')")
         options = spec.resolve({"url": own})
-        there = spec.server(place / "there", Tier.PROCESS, options, 1)
+        there = spec.create_server(place / "there", Tier.PROCESS, options, 1)
         home = place / "home"
         home.mkdir()
         job = Job(spec, home, Tier.PROCESS, options, {}, seed=1, clients=1, server=there)
@@ -350,7 +350,7 @@ def test_recommended_login_may_not_write(target: Target) -> None:
     url = reader_url(target)
     options = target.job.spec.resolve({"url": url})
     assert target.job.spec.server is not None
-    server = target.job.spec.server(target.place, Tier.PROCESS, options, 1)
+    server = target.job.spec.create_server(target.place, Tier.PROCESS, options, 1)
     job = replace(target.job, options=options, server=server)
     with closing(job.open(job.home)) as engine, closing(SqlWorkload(job).port(engine, session)) as port:
         assert port.protection.rights().may == ""

@@ -35,7 +35,7 @@ SPECS = [spec.through(PORT) for spec in registry.engines() if PORT in spec.ports
 def test_an_engine_passes_the_checks(spec: Any, place: Path) -> None:
     require(spec)
     tier, options = spec.default_tier, spec.resolve({})
-    server = spec.server(place / "server", tier, options, 2)
+    server = spec.create_server(place / "server", tier, options, 2)
     with closing(server):
         server.start()
 

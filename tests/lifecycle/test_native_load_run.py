@@ -183,7 +183,7 @@ def served(engine: str, place: Path, healthy: int | None = None) -> Iterator[tup
     spec = registry.engine(engine)
     require(spec)
     assert spec.server is not None
-    server: Any = spec.server(place / "server", Tier.PROCESS, spec.resolve({}), 8)
+    server: Any = spec.create_server(place / "server", Tier.PROCESS, spec.resolve({}), 8)
     sockets = place / "sockets"
     sockets.mkdir()
     with closing(server):

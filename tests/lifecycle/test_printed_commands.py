@@ -142,7 +142,7 @@ def bare(shell: Shell) -> Shell:
     """A shell whose Dyno finds no engine's module and no program. It types in the usual one."""
     site = shell.home / "site"
     site.mkdir()
-    modules = {module.partition(".")[0] for spec in registry.engines() for module in spec.modules}
+    modules = {module.partition(".")[0] for spec in registry.engines() for module in spec.installation.modules}
     modules |= {"distributed", "pycurl", "jinja2", "vl_convert", "cryptography"}
     (site / "sitecustomize.py").write_text(HIDE.format(hidden=sorted(modules - {"numpy", *sys.stdlib_module_names})))
     return Shell(shell.home, shell.work, plugins=[site], given={"PATH": "/nonexistent"})

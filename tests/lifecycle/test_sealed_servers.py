@@ -71,7 +71,7 @@ def trial(home: Path, engine: str, suite: str, tier: Tier | None = None) -> Iter
     home.mkdir()
     options, tier = spec.resolve({}), tier or Tier.PROCESS
     params = {each.name: each.default for each in declared.params} | SMALL[suite]
-    server = spec.server(home / "server", tier, options, 1)
+    server = spec.create_server(home / "server", tier, options, 1)
     assert server is not None
     with closing(server):
         server.start()

@@ -445,7 +445,7 @@ print(json.dumps([[cell["engine"] for cell in cells if cell["valid"]], sorted(sy
 @pytest.mark.claim("The parent never imports an engine's library")
 def test_run_imports_no_engine_library_into_parent(shell: Shell) -> None:
     able = registry.engines_for(registry.suite("records"))
-    specs = [spec for spec in able if spec.by_default and not spec.missing() and spec.modules]
+    specs = [spec for spec in able if spec.listing.by_default and not spec.missing() and spec.installation.modules]
     names = [spec.name for spec in specs]
     assert {"lmdb", "leveldb", "rocksdb", "duckdb"} <= set(names)
     status, out, err = shell.sh(sys.executable, "-c", EXECUTE.format(engines=names))
@@ -453,7 +453,7 @@ def test_run_imports_no_engine_library_into_parent(shell: Shell) -> None:
     ran, loaded = json.loads(out)
     assert set(names) <= set(ran), "they were used"
     # SQLite's library is part of Python, so it is not counted.
-    libraries = {library for spec in specs for library in spec.modules} - set(sys.stdlib_module_names)
+    libraries = {library for spec in specs for library in spec.installation.modules} - set(sys.stdlib_module_names)
     assert {"lmdb", "plyvel", "rocksdict", "duckdb", "sortedcontainers"} <= libraries
     assert libraries & set(loaded) == set()
     assert "dyno.measure.worker" not in loaded

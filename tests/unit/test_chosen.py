@@ -54,7 +54,7 @@ def saying(place: Path, text: str, *beside: str) -> str:
 
 def lacking(engine: str, path: object) -> str | None:
     spec = registry.engine(engine)
-    return spec.needs(spec.resolve({PROGRAM: str(path)}))
+    return spec.installation.needs(spec.resolve({PROGRAM: str(path)}))
 
 
 def test_engines_with_program_option_are_all_tested() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from dyno import registry
 from dyno.contracts.engine import EngineSpec, Gap, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, UsageError
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Job
@@ -95,14 +96,14 @@ def test_declarations_of_a_port_apply_to_it_alone() -> None:
     more = Setting("more", integer(1), 1, "")
     spec = replace(
         RIGHT,
-        modules=("json",),
+        installation=Installation(modules=("json",)),
         ports={
-            "records": PortSpec(dict, modules=("csv",), options=(more,), caveats=(said,)),
+            "records": PortSpec(dict, installation=Installation(modules=("csv",)), options=(more,), caveats=(said,)),
             "synthetic": PortSpec(dict, tiers={}, clients="threads", gaps=(gap,)),
         },
     )
     stored, timed = spec.through("records"), spec.through("synthetic")
-    assert (stored.modules, timed.modules) == (("json", "csv"), ("json",))
+    assert (stored.installation.modules, timed.installation.modules) == (("json", "csv"), ("json",))
     assert [[option.name for option in one.options] for one in (stored, timed)] == [["size", "more"], ["size"]]
     assert (stored.caveats, timed.caveats) == ((said,), ())
     assert (stored.gaps, timed.gaps) == ((), (gap,))
@@ -137,11 +138,14 @@ def test_option_may_choose_how_clients_share_engine() -> None:
 
 def test_library_excluded_by_python_version_has_no_remedy() -> None:
     sqlite = registry.engine("sqlite")
-    marked = replace(sqlite, modules=("dyno_none",), requires=("dyno_none>=1; python_version < '3.10'",))
+    marked = replace(
+        sqlite, installation=Installation(modules=("dyno_none",), requires=("dyno_none>=1; python_version < '3.10'",))
+    )
     assert marked.remedy == ""
     assert "needs dyno_none: not available for Python" in str(marked.lacking())
-    other = replace(marked, requires=("dyno_none>=1; python_version >= '3.10'",))
+    requires = ("dyno_none>=1; python_version >= '3.10'",)
+    other = replace(marked, installation=replace(marked.installation, requires=requires))
     assert other.lacking() == "needs dyno_none: dyno install sqlite"
     # plyvel has no wheel for Python 3.13, and would make the installation of all other engines fail there.
-    assert installation.excluded(("plyvel",), registry.engine("leveldb").requires, "3.13")
-    assert not installation.excluded(("plyvel",), registry.engine("leveldb").requires, "3.12")
+    assert installation.excluded(("plyvel",), registry.engine("leveldb").installation.requires, "3.13")
+    assert not installation.excluded(("plyvel",), registry.engine("leveldb").installation.requires, "3.12")

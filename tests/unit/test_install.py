@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from needed import unavailable
@@ -26,6 +27,7 @@ from shell import Shell, is_one_line, wait_for
 import dyno
 from dyno import registry
 from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Refused
 from dyno.contracts.programs import GoModule, Jars, Program
 from dyno.install import pip
@@ -64,8 +66,12 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     return put
 
 
-def engine(**declared: object) -> EngineSpec:
-    return replace(registry.engine("sqlite"), name="toy", **declared)
+def engine(ports: Mapping[str, PortSpec] | None = None, **needed: Any) -> EngineSpec:
+    """An engine that needs this: fields of `Installation`."""
+    sqlite = registry.engine("sqlite")
+    return replace(
+        sqlite, name="toy", ports=ports or sqlite.ports, installation=replace(sqlite.installation, **needed)
+    )
 
 
 def told(spec: EngineSpec, yes: bool = False) -> tuple[bool, list[str]]:
@@ -151,9 +157,8 @@ def test_extras_match_the_requirements_declared_by_engines() -> None:
         return found
 
     # An engine with its own interpreter can't be installed for this one, so it has no extra.
-    here = [spec for spec in registry.engines() if spec.requires and ours(spec) and not spec.python]
-    here = [spec for spec in here if spec.name not in HUGE]
-    declared = {spec.name: set(spec.requires) for spec in here}
+    needed = {spec.name: spec.installation for spec in registry.engines() if ours(spec) and spec.name not in HUGE}
+    declared = {name: set(each.requires) for name, each in needed.items() if each.requires and not each.python}
     assert {"lmdb", "valkey", "mariadb"} <= declared.keys()
     assert {name: whole(name) for name in declared} == declared
 
@@ -164,7 +169,8 @@ def ours(spec: EngineSpec) -> bool:
 
 
 def test_missing_library_remedy_is_dyno_install() -> None:
-    libraries = {spec.name for spec in registry.engines() if set(spec.modules) - set(sys.stdlib_module_names)}
+    modules = {spec.name: set(spec.installation.modules) for spec in registry.engines()}
+    libraries = {name for name, of in modules.items() if of - set(sys.stdlib_module_names)}
     without = {name for name in libraries if registry.engine(name).remedy != f"dyno install {name}"}
     assert "lmdb" in libraries and without == set()
 
@@ -318,7 +324,9 @@ def test_version_under_test_is_kept(locked: str, shell: Shell, tmp_path: Path) -
 
 
 def test_remedy_installs_only_the_missing_package() -> None:
-    port = PortSpec("toy:Port", modules=("absent_package",), requires=("absent-package>=15",))
+    port = PortSpec(
+        "toy:Port", installation=Installation(modules=("absent_package",), requires=("absent-package>=15",))
+    )
     spec = engine(modules=("click",), requires=("click>=99",), ports={"records": port}).through("records")
     remedy = (spec.lacking() or "").partition(": ")[2]
     assert "absent-package>=15" in remedy and "click" not in remedy and "dyno install" not in remedy
@@ -338,7 +346,7 @@ def test_lock_file_covers_requirements_of_engines() -> None:
         packages = pip.read_lock(markers, {})
         assert all(package.hashes for package in packages.values())
         for spec in filter(ours, registry.engines()):
-            if spec.python in ("", version):
+            if spec.installation.python in ("", version):
                 needed = map(Requirement, {each for port in spec.ports for each in spec.through(port).requires})
                 applied = [each for each in needed if pip.applies(each, markers)]
                 unlocked |= {str(each) for each in pip.split(applied, packages, {})[1]}
@@ -613,7 +621,11 @@ def test_unavailable_system_package_is_reported(served: EngineSpec, tools: Calla
 
 
 def test_a_port_may_require_more_than_its_engine() -> None:
-    ports = {"records": PortSpec("nowhere:Nothing", modules=("dyno_toy",), requires=("dyno-no-such-thing",))}
+    ports = {
+        "records": PortSpec(
+            "nowhere:Nothing", installation=Installation(modules=("dyno_toy",), requires=("dyno-no-such-thing",))
+        )
+    }
     spec = engine(ports=ports)
     assert spec.remedy == "" and spec.lacking() is None
     lacking = spec.through("records").lacking()

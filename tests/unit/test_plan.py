@@ -21,6 +21,7 @@ import dyno
 from dyno import registry
 from dyno.contracts.cell import Cell
 from dyno.contracts.engine import EngineSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Trial, UsageError
 from dyno.contracts.pace import Pace
 from dyno.host import interpreters
@@ -246,7 +247,7 @@ def test_default_engines_are_installed_ones_at_default_tiers() -> None:
     assert set(engines) >= EMBEDDED
     for name, tier in engines.items():
         spec = registry.engine(name)
-        assert spec.by_default
+        assert spec.listing.by_default
         assert not spec.missing()
         assert tier == spec.default_tier.value
 
@@ -542,7 +543,9 @@ def test_engine_without_port_of_suite_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_submodule_of_absent_package_counts_as_missing() -> None:
-    spec: EngineSpec = replace(registry.engine("memory"), modules=("dyno_no_such_package.part",))
+    spec: EngineSpec = replace(
+        registry.engine("memory"), installation=Installation(modules=("dyno_no_such_package.part",))
+    )
     assert spec.missing() == ("dyno_no_such_package.part",)
 
 

@@ -301,6 +301,6 @@ def test_answers_of_a_null_engine_are_not_checked(dataset: SyntheticDataset) -> 
 
 
 def test_default_engines_are_those_without_a_server() -> None:
-    names = {spec.name for spec in registry.engines_for(registry.suite("series")) if spec.by_default}
+    names = {spec.name for spec in registry.engines_for(registry.suite("series")) if spec.listing.by_default}
     assert {"null", "sqlite", "duckdb", "parquet", "lmdb", "rocksdb", "chdb"} <= names
     assert not names & {"mariadb", "postgresql", "mysql"}

@@ -8,11 +8,15 @@ from typing import Any
 
 from pages.text import code, docstrings, table
 
-from dyno.contracts import engine, suite
+from dyno.contracts import engine, installation, suite
 
 KINDS: dict[str, Any] = {
     "EngineSpec": engine.EngineSpec,
     "PortSpec": engine.PortSpec,
+    "Installation": installation.Installation,
+    "ServerSpec": engine.ServerSpec,
+    "CrashSpec": engine.CrashSpec,
+    "Listing": engine.Listing,
     "Engine": engine.Engine,
     "Workload": suite.Workload,
     "Operations": suite.Operations,

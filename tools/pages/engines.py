@@ -72,15 +72,15 @@ def suites(spec: EngineSpec) -> Iterable[tuple[str, str]]:
 
 def requirements(spec: EngineSpec) -> Iterable[str]:
     """What the engine needs, as one line each."""
-    if spec.python:
-        yield f"Python {spec.python}, in an environment of its own"
+    if spec.installation.python:
+        yield f"Python {spec.installation.python}, in an environment of its own"
     for source, of in (("pip", "requires"), ("Debian", "packages")):
-        known = dict.fromkeys(getattr(spec, of), "")
+        known = dict.fromkeys(getattr(spec.installation, of), "")
         for name, port in spec.ports.items():
-            known |= {each: f" ({name})" for each in getattr(port, of) if each not in known}
+            known |= {each: f" ({name})" for each in getattr(port.installation, of) if each not in known}
         if known:
             yield f"from {source}: " + ", ".join(code(each) + note for each, note in known.items())
-    for program in spec.programs:
+    for program in spec.installation.programs:
         how = "built by Go" if isinstance(program.source, GoModule) else "fetched by Maven"
         yield f"{program.name} {program.version}, {how}"
 
@@ -92,7 +92,7 @@ def facts(spec: EngineSpec) -> Iterable[tuple[str, str]]:
     if needs:
         yield "Needs", "; ".join(needs)
     yield "Clients", SHARING[spec.clients]
-    yield "Runs", "by default" if spec.by_default and not spec.untested else "when it is named"
+    yield "Runs", "by default" if spec.listing.by_default and not spec.listing.untested else "when it is named"
     if spec.server is not None:
         yield (
             "Server",
@@ -101,8 +101,8 @@ def facts(spec: EngineSpec) -> Iterable[tuple[str, str]]:
         )
     if spec.in_memory:
         yield "Memory", "reads from memory only: no cold phases"
-    if spec.untested:
-        yield "Untested", spec.untested
+    if spec.listing.untested:
+        yield "Untested", spec.listing.untested
 
 
 def tiers(spec: EngineSpec) -> str:

@@ -35,7 +35,8 @@ def engines_of(suite: Suite) -> list[str]:
 
 def facts(name: str) -> str:
     suite = registry.suite(name)
-    able = [spec for spec in engines.specs() if spec.name in engines_of(suite) and spec.by_default and not spec.floor]
+    specs = [spec for spec in engines.specs() if spec.name in engines_of(suite)]
+    able = [spec for spec in specs if spec.listing.by_default and not spec.floor]
     default = code(*suite.engines) or "every engine that can run here without a server"
     default = default if able else "none: name them"
     rows = [

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter_ns
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno_sorting.port import Sorted
 
@@ -89,8 +90,7 @@ NUMPY = EngineSpec(
     opener=NumPy,
     ports={"sorting": PortSpec(NumPySort)},
     tiers={},
-    modules=("numpy",),
-    requires=("numpy",),
+    installation=Installation(modules=("numpy",), requires=("numpy",)),
     clients="processes",
 )
 

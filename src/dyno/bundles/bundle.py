@@ -13,6 +13,7 @@ from dyno.bundles import consistency
 from dyno.bundles.anonymous import cleaner, names_of_this_machine, secret_in
 from dyno.bundles.container import DATA, MOST_BYTES, MOST_DATA, PLAN, RUN, Listed, Role, digest, packed, parsed, read
 from dyno.contracts.cell import Cell
+from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import SIZE
@@ -36,10 +37,9 @@ def pack(path: Path) -> bytes:
     lines = [clean(results.parsed(line)) for line in results.lines(path)]
     for at, cell in enumerate(run.cells):
         # A command or a parameter without its path would be another one.
-        for name in (
-            "params",
-            *(["options"] if getattr(registry.attempt("engine", cell.engine), "labelled", "") else []),
-        ):
+        spec = registry.attempt("engine", cell.engine)
+        labelled = isinstance(spec, EngineSpec) and spec.listing.labelled
+        for name in ("params", "options") if labelled else ("params",):
             given = dict(getattr(cell, name))
             for place in _differing(given, clean(given), name):
                 raise UsageError(

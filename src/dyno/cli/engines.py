@@ -96,7 +96,7 @@ def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], cons
             tiers = []
             for tier in through.tiers:
                 # Tier volatile promises nothing, so there is nothing to prove.
-                unproven = UNPROVEN if through.untested and tier is not Tier.VOLATILE else ""
+                unproven = UNPROVEN if through.listing.untested and tier is not Tier.VOLATILE else ""
                 tiers.append(f"{tier.value}{'*' if tier is through.default_tier else ''}{unproven}")
             rows.append(
                 (name, title, ", ".join(in_suites), ", ".join(tiers) or units.UNKNOWN, through.clients, state)
@@ -132,8 +132,8 @@ def _state(spec: EngineSpec) -> tuple[str, str]:
         return spec.remedy or str(spec.lacking()), "yellow"
     if needing := spec.needing():
         return needing, "yellow"
-    if spec.untested:
-        return f"{UNTESTED}: {spec.untested}", "yellow"
+    if spec.listing.untested:
+        return f"{UNTESTED}: {spec.listing.untested}", "yellow"
     return READY, "green"
 
 

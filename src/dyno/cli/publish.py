@@ -127,7 +127,7 @@ def _code(request: RunRequest) -> Iterator[str]:
         if not isinstance(spec, EngineSpec):
             # It is not here, and will be left out.
             continue
-        if spec.labelled:
+        if spec.listing.labelled:
             yield "code"
         yield from (f"option {name} of {spec.name}" for name in _free(spec.options, named.options))
     params = registry.suite(request.suite, request.definition).params

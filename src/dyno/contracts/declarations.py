@@ -162,6 +162,8 @@ def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Ite
             # The annotations of a named tuple are ForwardRef objects, those of a data class are plain strings.
             annotation = kind.__annotations__[name]
             yield f"{field} is {_shown(value)}, expected {getattr(annotation, '__forward_arg__', annotation)}"
+        elif is_dataclass(value):
+            yield from type_errors(value, where=field)
         elif isinstance(value, (tuple, list, Mapping)) and not _has_fields(value):
             for each in value.values() if isinstance(value, Mapping) else value:
                 if _has_fields(each):
@@ -177,6 +179,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return callable(value)
     if parts == (str, ...):
         return isinstance(value, (tuple, list)) and all(isinstance(each, str) for each in value)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return isinstance(value, kind)
     return isinstance(value, _PLAIN[kind]) if kind in _PLAIN else value is not None
 
 

@@ -6,22 +6,24 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from dyno.contracts.declarations import deferred, exception_text
+from dyno.contracts.installation import NOTHING, Installation
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
-from dyno.contracts.programs import Program
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting, resolve, unknown
-from dyno.host import installation, interpreters
+from dyno.host import interpreters
+from dyno.host.installation import excluded, only_missing
 
 CLIENTS = ("one", "threads", "processes", "turns")
 GAPS = ("unsupported", "upstream", "todo")
 TIER, OWN = "tier", ("name", "tier", "label")
 """OWN has the reserved keys in an engine spec (`-e lmdb:tier=power+name=a`), which no option may have as its name."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
+T = TypeVar("T")
 
 
 class Gap(NamedTuple):
@@ -123,14 +125,8 @@ class PortSpec:
 
     implementation: Callable[..., Any] | str
     """The class that implements the port, or its path 'package.module:Class', which only the worker imports."""
-    modules: tuple[str, ...] = ()
-    """Modules that must be importable, in addition to the engine's."""
-    requires: tuple[str, ...] = ()
-    """Pip requirements, in addition to the engine's."""
-    packages: tuple[str, ...] = ()
-    """Debian packages, in addition to the engine's."""
-    needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
-    """Like `EngineSpec.needs`, and in addition to it."""
+    installation: Installation = NOTHING
+    """What to install in addition to the engine's installation. `builds` and `python` are the engine's alone."""
     options: tuple[Setting, ...] = ()
     """Options, in addition to the engine's."""
     tiers: Mapping[Tier, Mapping[str, Value]] | None = None
@@ -139,7 +135,7 @@ class PortSpec:
     gaps: tuple[Gap, ...] = ()
     caveats: tuple[Caveat, ...] = ()
     removal: Callable[[str, Mapping[str, Value]], str] | None = None
-    """Like `EngineSpec.removal`, and replaces it."""
+    """Like `ServerSpec.removal`, and replaces it."""
 
     def open(self, *arguments: Any) -> Any:
         """Returns `implementation` called with these arguments; the first argument is the opened engine."""
@@ -148,14 +144,56 @@ class PortSpec:
 
 
 @dataclass(frozen=True)
-class _Either:
-    """Calls two `needs` functions and returns the first complaint. A dataclass, so that instances compare equal."""
+class ServerSpec:
+    """An engine's server. An embedded engine has none."""
 
-    one: Callable[[Mapping[str, Value]], str | None]
-    other: Callable[[Mapping[str, Value]], str | None]
+    create: Callable[[Path, Tier, Mapping[str, Value], int], Server | None]
+    """Returns the server, not yet started, or None if these options need no server. Called with the server's
+    directory, the tier, all options and the number of clients."""
+    start_seconds: Callable[[Mapping[str, Value]], float] = lambda options: 0.0
+    """Called with all options; returns the seconds that the server may take to start on two busy cores. Each start
+    adds them to a trial's default timeout."""
+    gives: Callable[[Any], Tier] | None = None
+    """Called with an engine opened on a user's server; returns the tier that the server's settings provide. The field
+    is None if the settings can't be read or don't decide the tier."""
+    remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
+    """Called with the home of a store, all options and the server; deletes the store from the server."""
+    removal: Callable[[str, Mapping[str, Value]], str] | None = None
+    """Called with the name of a store on a user's server and all options; returns the shell command that deletes it.
+    It is printed when Dyno could not delete the store. Passwords in `url` are masked."""
+    missing_right: Callable[[Exception], str | None] | None = None
+    """Called with an exception from a user's server; returns the right that the server's user lacks, in the server's
+    words, or None for any other error. The trial is then refused."""
+    library_works: bool = False
+    """Whether the library in the client does a part of the server's work, as ZODB does: it is no load generator."""
 
-    def __call__(self, options: Mapping[str, Value]) -> str | None:
-        return self.one(options) or self.other(options)
+
+@dataclass(frozen=True)
+class CrashSpec:
+    """What `dyno crash` and the proofs of tiers use of an engine."""
+
+    log: tuple[str, ...] = ()
+    """Glob patterns, relative to the store's directory, of the files that hold a commit when it is acknowledged
+    ('*/wal/*'). For engines that write other files in the background: only the matching files prove the tiers."""
+    maintenance: Maintenance | None = None
+    """The engine's maintenance. If it is None (unknown), no crash is tested in the middle of maintenance."""
+    intact: Callable[[Any], str | None] | None = None
+    """Called with the opened engine; runs the engine's own check of its files and returns what is wrong, or None."""
+    in_place: str = ""
+    """Why a crash may leave half of a transaction that overwrites values; such changes are then not judged. Empty if
+    a crash can't leave half a transaction."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """How an engine is offered to users and shown to them."""
+
+    by_default: bool = True
+    """True if the engine runs without being named."""
+    untested: str = ""
+    """Why nobody has run the engine against the real product; empty if the tests run it."""
+    labelled: str = ""
+    """Name of the option whose value is the label of rows, unless the user gives them another one."""
 
 
 @dataclass(frozen=True)
@@ -172,71 +210,30 @@ class EngineSpec:
     """The tiers that it provides, each with the settings that provide it. Empty if it stores nothing."""
     default_tier: Tier | None = None
     """May be left out if there is only one tier. None if there are none."""
-    modules: tuple[str, ...] = ()
-    """Modules that must be importable."""
-    requires: tuple[str, ...] = ()
-    """Pip requirements in the form of PEP 508: 'lmdb>=1.4'."""
-    builds: tuple[str, ...] = ()
-    """Build requirements that pip installs first, if `requires` don't declare them. Only with `python`."""
-    programs: tuple[Program, ...] = ()
-    """Programs that `dyno install` builds or fetches."""
-    packages: tuple[str, ...] = ()
-    """Debian packages with the files that `needs` looks for."""
-    python: str = ""
-    """Python version, such as '3.10', of the environment in which its trials run. Empty: Dyno's environment."""
     options: tuple[Setting, ...] = ()
     refuse: Callable[[Tier, Mapping[str, Value]], str | None] = lambda tier, options: None
     """Returns why the options can't provide the tier, or None."""
-    labelled: str = ""
-    """Name of the option whose value is the label of rows, unless the user gives them another one."""
-    library_works: bool = False
-    """Whether the library in the client does a part of a server's work, as ZODB does: it is no load generator."""
     clients: str = "one"
     """How several clients share the engine: as 'threads' of one process, as 'processes', in 'turns', or not at all
     ('one'). In turns, each process (at most one per core) does the slices of several clients, one after the other,
     which is for an engine whose operations never wait for another client."""
     sharing: Callable[[Mapping[str, Value]], str] | None = None
     """Returns the value of `clients` for these options, if an option decides it."""
-    server: Callable[[Path, Any, Mapping[str, Value], int], Server | None] | None = None
-    """Returns the engine's server, not yet started, or None if these options need no server. Called with the server's
-    directory, the tier, all options and the number of clients."""
-    gives: Callable[[Any], Tier] | None = None
-    """Called with an engine opened on a user's server; returns the tier that the server's settings provide. The field
-    is None if the settings can't be read or don't decide the tier."""
-    remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
-    """Called with the home of a store, all options and the server; deletes the store from the server."""
-    removal: Callable[[str, Mapping[str, Value]], str] | None = None
-    """Called with the name of a store on a user's server and all options; returns the shell command that deletes it.
-    It is printed when Dyno could not delete the store. Passwords in `url` are masked."""
-    missing_right: Callable[[Exception], str | None] | None = None
-    """Called with an exception from a user's server; returns the right that the server's user lacks, in the server's
-    words, or None for any other error. The trial is then refused."""
-    log: tuple[str, ...] = ()
-    """Glob patterns, relative to the store's directory, of the files that hold a commit when it is acknowledged
-    ('*/wal/*'). For engines that write other files in the background: only the matching files prove the tiers."""
     upkeep: Callable[[Any], None] | None = None
     """Called with the opened engine, untimed, before a phase that uses a modified store. It does what an
     administrator does after a load, such as updating a query planner's statistics."""
-    seldom: Maintenance | None = None
-    """The engine's maintenance. If it is None (unknown), no crash is tested in the middle of maintenance."""
-    intact: Callable[[Any], str | None] | None = None
-    """Called with the opened engine; runs the engine's own check of its files and returns what is wrong, or None."""
-    in_place: str = ""
-    """Why a crash may leave half of a transaction that overwrites values; such changes are then not judged. Empty if
-    a crash can't leave half a transaction."""
-    needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
-    """Called with all options; returns what is missing on this machine besides modules, with the remedy, or None."""
-    starting: Callable[[Mapping[str, Value]], float] = lambda options: 0.0
-    """Called with all options; returns the seconds that the server may take to start on two busy cores. Each start
-    adds them to a trial's default timeout."""
     in_memory: bool = False
     """True if the engine reads only from memory, even if it writes files. It then has no cold phases."""
     floor: bool = False
     """True for a null engine: it does nothing, and its figure is the harness's own cost."""
-    by_default: bool = True
-    """True if the engine runs without being named."""
-    untested: str = ""
-    """Why nobody has run the engine against the real product; empty if the tests run it."""
+    installation: Installation = NOTHING
+    """What the engine needs on the machine."""
+    server: ServerSpec | None = None
+    """The engine's server. None for an embedded engine."""
+    crashes: CrashSpec = CrashSpec()
+    """How the engine is crashed, and what a crash may do to its data."""
+    listing: Listing = Listing()
+    """How the engine is offered to users and shown to them."""
 
     def __post_init__(self) -> None:
         if self.default_tier is None and len(self.tiers) == 1:
@@ -256,25 +253,25 @@ class EngineSpec:
         """Returns the declaration reduced to one port, with the port's additions merged in."""
         port = self.ports[name]
         tiers = self.tiers if port.tiers is None else port.tiers
+        server = self.server
+        if server is not None and port.removal is not None:
+            server = replace(server, removal=port.removal)
         return replace(
             self,
             ports={name: port},
             tiers=tiers,
             default_tier=self.default_tier if self.default_tier in tiers else next(iter(tiers), None),
-            modules=(*self.modules, *port.modules),
-            requires=(*self.requires, *port.requires),
-            packages=(*self.packages, *port.packages),
-            needs=_Either(self.needs, port.needs),
             options=(*self.options, *port.options),
             clients=port.clients or self.clients,
-            removal=port.removal or self.removal,
+            installation=self.installation + port.installation,
+            server=server,
         )
 
     def chosen(self, options: Mapping[str, Value]) -> EngineSpec:
         """Returns the declaration for these options. Raises UsageError if `sharing` returns an unknown word."""
         if self.sharing is None:
             return self
-        clients = self.ask("sharing", options)
+        clients = self.call("sharing", self.sharing, options)
         _check_clients("sharing", clients)
         return replace(self, clients=clients)
 
@@ -292,6 +289,9 @@ class EngineSpec:
                 raise UsageError(unknown("ports: port", name, known))
             if not isinstance(port, PortSpec):
                 raise UsageError(f"ports: {name} is not a PortSpec; write PortSpec(...) around the class")
+            for field in ("builds", "python"):
+                if getattr(port.installation, field):
+                    raise UsageError(f"ports: {name}: installation: {field} is for the engine's installation only")
             _check_clients(f"ports: {name}: clients", port.clients)
             _check_tiers(f"ports: {name}: tiers", port.tiers or {})
             _check_options(f"ports: {name}: options", (*self.options, *port.options))
@@ -307,33 +307,37 @@ class EngineSpec:
 
     def missing(self) -> tuple[str, ...]:
         """Returns modules that its trials' environment lacks, without importing any; or its missing interpreter."""
-        if not self.python:
-            return interpreters.missing(self.modules)
+        modules, version = self.installation.modules, self.installation.python
+        if not version:
+            return interpreters.missing(modules)
         python = self.interpreter()
-        return (f"Python {self.python}",) if python is None else interpreters.missing(self.modules, python)
+        return (f"Python {version}",) if python is None else interpreters.missing(modules, python)
 
     def interpreter(self) -> Path | None:
         """Returns the Python of the engine's own environment. None if it needs no such environment or the environment
         is missing."""
-        return interpreters.interpreter(self.name, self.python) if self.python else None
+        version = self.installation.python
+        return interpreters.interpreter(self.name, version) if version else None
 
     @property
     def remedy(self) -> str:
         """The command that installs the missing parts, and no others; empty if no command can."""
-        more = bool(self.programs or self.packages or self.python)
-        if self._not_for_this_python() or not (self.requires or more):
+        own = self.installation
+        more = bool(own.programs or own.packages or own.python)
+        if self._not_for_this_python() or not (own.requires or more):
             return ""
-        ports = [port.requires for port in self.ports.values()]
-        command = "" if self.python else installation.only_missing(self.requires, ports, more)
+        ports = [port.installation.requires for port in self.ports.values()]
+        command = "" if own.python else only_missing(own.requires, ports, more)
         return command or f"dyno install {self.name}"
 
     def _not_for_this_python(self) -> str | None:
         """Returns why no command can install a missing module, in one clause; None if one can."""
-        if not any(";" in requirement for requirement in self.requires):
+        requires = self.installation.requires
+        if not any(";" in requirement for requirement in requires):
             return None
-        version = self.python or f"{sys.version_info[0]}.{sys.version_info[1]}"
-        excluded = installation.excluded(self.missing(), self.requires, version)
-        return excluded and f"not available for Python {version} ({excluded})"
+        version = self.installation.python or f"{sys.version_info[0]}.{sys.version_info[1]}"
+        reason = excluded(self.missing(), requires, version)
+        return reason and f"not available for Python {version} ({reason})"
 
     def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:
         """Returns why the engine can't run here with these options (None: the defaults), in one line with the remedy.
@@ -343,19 +347,36 @@ class EngineSpec:
             return f"needs {', '.join(missing)}{remedy and ': '}{remedy}"
         return self.needing(options)
 
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """Calls a function of the declaration by its field's name, such as 'refuse' or 'starting'. Raises UsageError
-        for any exception, because the function may belong to a plug-in."""
+    def refusal(self, tier: Tier, options: Mapping[str, Value]) -> str | None:
+        """Returns why the options can't provide the tier, or None. Raises UsageError if `refuse` fails."""
+        return self.call("refuse", self.refuse, tier, options)
+
+    def start_seconds(self, options: Mapping[str, Value]) -> float:
+        """Returns the seconds that a start of the server may take. Raises UsageError if the declaration fails."""
+        if self.server is None:
+            return 0.0
+        return self.call("server: start_seconds", self.server.start_seconds, options)
+
+    def create_server(
+        self, home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int
+    ) -> Server | None:
+        """Returns the server, not yet started; None if the engine, or these options, need none. `tier` is None if
+        nothing is stored."""
+        return None if self.server is None else self.server.create(home, cast(Tier, tier), options, clients)
+
+    def call(self, field: str, function: Callable[..., T], *arguments: object) -> T:
+        """Calls a function of the declaration, which is in this field. Raises UsageError for any exception, because
+        the function may belong to a plug-in."""
         try:
-            return getattr(self, name)(*arguments)
+            return function(*arguments)
         except Exception as error:
             reason = sanitize(exception_text(error), keep="")
-            raise UsageError(f"engine {self.name}: its `{name}` raised {type(error).__name__}: {reason}") from None
+            raise UsageError(f"engine {self.name}: its `{field}` raised {type(error).__name__}: {reason}") from None
 
     def needing(self, options: Mapping[str, Value] | None = None) -> str | None:
         """Returns what the engine lacks besides modules, in one line, or None."""
         try:
-            missing = self.needs(self.resolve({}) if options is None else options)
+            missing = self.installation.needs(self.resolve({}) if options is None else options)
             return None if missing is None else sanitize(missing, keep="")
         except Exception as error:
             # An error in a plug-in disables only that plug-in's engine.
@@ -365,6 +386,25 @@ class EngineSpec:
         """Returns every option by name: the parsed value from `given` if it is there, or else the default. Raises
         UsageError."""
         return resolve(self.options, given, f"engine {self.name}: option")
+
+
+_UNEXPECTED = re.compile(r"(?:EngineSpec|PortSpec)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
+_RENAMED = {"starting": "start_seconds", "seldom": "maintenance"}
+_RECORDS = {"installation": Installation, "server": ServerSpec, "crashes": CrashSpec, "listing": Listing}
+
+
+def moved_field(error: BaseException) -> str | None:
+    """Returns where a field is now that a plug-in for an earlier version of Dyno passes to EngineSpec or PortSpec;
+    None for other exceptions."""
+    match = _UNEXPECTED.search(str(error)) if isinstance(error, TypeError) else None
+    if match is None:
+        return None
+    old = match[1]
+    new = _RENAMED.get(old, old)
+    for record, kind in _RECORDS.items():
+        if new in (field.name for field in fields(kind)):
+            return f"{old} is now {new} of {kind.__name__}: write {record}={kind.__name__}({new}=...)"
+    return None
 
 
 def _check_kind(field: str, values: Iterable[object], kind: type) -> None:

@@ -388,6 +388,7 @@ class Job:
 
     def remove(self, home: Path) -> None:
         """Removes the closed store in `home`, and the store's data on a server."""
-        if self.spec.remove is not None and home.exists():
-            self.spec.remove(home, self.options, self.server)
+        remove = None if self.spec.server is None else self.spec.server.remove
+        if remove is not None and home.exists():
+            remove(home, self.options, self.server)
         shutil.rmtree(home, ignore_errors=True)

@@ -171,7 +171,7 @@ class _Crasher:
         self._tell: Progress = lambda text: progress(prefix + text)
 
     def run(self, deadline: float) -> CrashRow:
-        row, cell, untested = self._row, self._claim.cell, self._claim.spec.untested
+        row, cell, untested = self._row, self._claim.cell, self._claim.spec.listing.untested
         proof = None if cell is None else registry.suite(cell.suite).proof
         try:
             _make(self._place, self._fast)
@@ -331,7 +331,7 @@ class _Crasher:
             return "the power was never cut" if self._request.states else "the power was not to be cut"
         if any(note.startswith("not in the record") for note in row.notes):
             return "a part of its changes to its files is not in the record"
-        maintenance = claim.spec.seldom
+        maintenance = claim.spec.crashes.maintenance
         if maintenance is None:
             return "its declaration has no maintenance (checkpoint, new log), so crashes may have missed it"
         way = cuts.WHEN_RUNNING if cuts.WHEN_RUNNING in row.tallies else KILLED

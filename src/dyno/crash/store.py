@@ -74,9 +74,7 @@ class CrashTarget:
         spec, options = self.spec, self.spec.resolve(self.options)
         with ExitStack() as stack:
             server: Server | None = None
-            if spec.server is not None and (
-                server := spec.server(home / "server", Tier(self.tier), options, CLIENTS)
-            ):
+            if server := spec.create_server(home / "server", Tier(self.tier), options, CLIENTS):
                 if not server.own:
                     raise Refused("it is your own server, which Dyno doesn't crash")
                 stack.callback(server.close)
@@ -139,7 +137,7 @@ def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
     `often`: factor by which maintenance is more frequent than declared. `stop`: shut the server down in order.
     """
     target, home = CrashTarget(**job["target"]), Path(job["home"])
-    history, maintenance = target.history(home), target.spec.seldom
+    history, maintenance = target.history(home), target.spec.crashes.maintenance
     start, commits = job["start"], job["commits"]
     # Compute the transactions ahead, so that only the engine works between two commits.
     history.state(start + (commits or 0))
@@ -172,7 +170,8 @@ def look(target: CrashTarget, history: History, store: Mapping[str, Any]) -> Jud
         with target.open(home) as (engine, server), history.open(engine) as port:
             outcome = CORRUPT
             judgement = judge(history, history.found(port), store["acknowledged"], store["begun"])
-            if target.spec.intact is not None and (wrong := target.spec.intact(engine)):
+            intact = target.spec.crashes.intact
+            if intact is not None and (wrong := intact(engine)):
                 return Judgement(CORRUPT, f"its own check finds: {wrong}"[:300])
             if judgement.held is None:
                 return judgement

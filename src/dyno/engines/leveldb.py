@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host.installation import version
@@ -126,11 +127,15 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    # This writes the memtable to a table, begins a new log and merges tables, as LevelDB does with a full buffer.
-    seldom=Maintenance("new log, and compaction", lambda engine: engine.db.compact_range()),
-    modules=("plyvel",),
-    # plyvel has no wheels for later versions of Python.
-    requires=("plyvel>=1.5; python_version < '3.13'",),
+    crashes=CrashSpec(
+        # This writes the memtable to a table, begins a new log and merges tables, as LevelDB does with a full buffer.
+        maintenance=Maintenance("new log, and compaction", lambda engine: engine.db.compact_range())
+    ),
+    installation=Installation(
+        modules=("plyvel",),
+        # plyvel has no wheels for later versions of Python.
+        requires=("plyvel>=1.5; python_version < '3.13'",),
+    ),
     options=(
         Setting("cache_mib", integer(1), 256, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 4, "memtable, in MiB (LevelDB's default)"),

@@ -8,7 +8,8 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.host.installation import version
@@ -149,9 +150,10 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Maintenance("every commit writes its pages and the root, and nothing else is ever done"),
-    modules=("lmdb",),
-    requires=("lmdb>=1.4",),
+    crashes=CrashSpec(
+        maintenance=Maintenance("every commit writes its pages and the root, and nothing else is ever done")
+    ),
+    installation=Installation(modules=("lmdb",), requires=("lmdb>=1.4",)),
     options=(
         Setting("map_size_gib", integer(1, 16_384), 64, "largest size of the database, in GiB (address space)"),
         Setting("readahead", boolean, True, "let the kernel read ahead of page faults"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.host.installation import version
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, overlay
@@ -71,6 +72,5 @@ ENGINE = EngineSpec(
     opener=Memory,
     ports={"ordered-kv": PortSpec(Keys)},
     tiers={Tier.VOLATILE: {}},
-    modules=("sortedcontainers",),
-    requires=("sortedcontainers>=2.4",),
+    installation=Installation(modules=("sortedcontainers",), requires=("sortedcontainers>=2.4",)),
 )

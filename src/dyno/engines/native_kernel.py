@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dyno
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Absent, Fact, Tier, Value
 from dyno.contracts.suite import Report
 from dyno.suites.memory import CHASE, LINE_BYTES, TRIAD, TRIAD_BYTES
@@ -73,6 +74,6 @@ ENGINE = EngineSpec(
     opener=Kernel,
     ports={name: PortSpec(lambda engine: engine) for name in ("primes", "memory-access")},
     tiers={},
-    needs=needs,
+    installation=Installation(needs=needs),
     clients="threads",
 )

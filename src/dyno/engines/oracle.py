@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from dyno.contracts.engine import PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.host.installation import version
 from dyno.servers import loopback, user_server
@@ -141,10 +142,12 @@ ENGINE = server_engine(
     title="Oracle Database, a SQL server (python-oracledb)",
     schemes=("oracle",),
     address=partial(loopback.of_url, port=1_521, secure=()),
-    needs=lambda options: None if options[URL] else "needs an Oracle server of your own: name it with url=",
+    installation=Installation(
+        needs=lambda options: None if options[URL] else "needs an Oracle server of your own: name it with url=",
+        modules=("oracledb",),
+        requires=("oracledb>=2",),
+    ),
     ports={"series": PortSpec(Series, clients="one")},
     tiers=TIERS,
-    modules=("oracledb",),
-    requires=("oracledb>=2",),
     untested="no Oracle server could be had where Dyno is made: nobody has run a statement of it",
 )

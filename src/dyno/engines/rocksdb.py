@@ -8,7 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host.installation import version
@@ -193,9 +194,8 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys, gaps=(NO_SNAPSHOT,)), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Maintenance("new log, and compaction", RocksDB.compact, times=RocksDB.versions),
-    modules=("rocksdict",),
-    requires=("rocksdict>=0.3.23",),
+    crashes=CrashSpec(maintenance=Maintenance("new log, and compaction", RocksDB.compact, times=RocksDB.versions)),
+    installation=Installation(modules=("rocksdict",), requires=("rocksdict>=0.3.23",)),
     options=(
         Setting("cache_mib", integer(1), 256, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 64, "memtable, in MiB (RocksDB's default)"),

@@ -7,7 +7,7 @@ from itertools import repeat
 from pathlib import Path
 from random import Random
 
-from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server, ServerSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.servers.process import Process
@@ -107,6 +107,6 @@ ENGINE = EngineSpec(
         Setting("stall_after", integer(0), 0, "operations before the stall"),
         Setting("server", boolean, False, "start an idle process in the role of a server"),
     ),
-    server=serve,
+    server=ServerSpec(serve),
     clients="processes",
 )

@@ -73,21 +73,24 @@ def _steps(
     say: Callable[[str], None],
     upgrade: Sequence[Requirement],
 ) -> Iterator[Step]:
-    requires = tuple(dict.fromkeys(each for port in spec.ports for each in spec.through(port).requires))
-    if spec.python:
+    needed = spec.installation
+    for port in spec.ports.values():
+        needed += port.installation
+    requires = tuple(dict.fromkeys(needed.requires))
+    if spec.installation.python:
         yield lambda: _installed(make(spec, requires, groups, say, upgrade))
     elif requires:
         yield lambda: _installed(pip.install(Path(sys.executable), requires, say, upgrade=upgrade))
     # Install the packages first if Maven, which fetches programs, may be one of them.
-    fetched = [each for each in spec.programs if not isinstance(each.source, GoModule) and each.path() is None]
-    first = bool(spec.packages and fetched) and shutil.which("mvn") is None
+    fetched = [each for each in needed.programs if not isinstance(each.source, GoModule) and each.path() is None]
+    first = bool(spec.installation.packages and fetched) and shutil.which("mvn") is None
     if first:
         yield lambda: _packages(spec, yes)
-    for program in spec.programs:
+    for program in needed.programs:
         yield lambda program=program: programs.install(program, say)  # type: ignore[misc]
-    own = (spec.through(name) for name, port in spec.ports.items() if port.packages)
+    own = (spec.through(name) for name, port in spec.ports.items() if port.installation.packages)
     for each in (*([] if first else [spec]), *own):
-        if each.packages:
+        if each.installation.packages:
             yield lambda each=each: _packages(each, yes)  # type: ignore[misc]
 
 
@@ -99,18 +102,19 @@ def _packages(spec: EngineSpec, yes: bool) -> str:
     """If the engine still lacks something, installs Debian packages, without starting their services."""
     if spec.missing() or spec.needing() is None:
         return ""
-    packages = ", ".join(spec.packages)
-    command = " ".join(["apt-get install -y", *spec.packages])
+    packages = spec.installation.packages
+    listed = ", ".join(packages)
+    command = " ".join(["apt-get install -y", *packages])
     if shutil.which("apt-get") is None:
-        raise InstallError(f"apt-get not found; on Debian, install {packages}")
+        raise InstallError(f"apt-get not found; on Debian, install {listed}")
     root = [] if os.geteuid() == 0 else ["sudo", "-n"]
     if root and not (shutil.which("sudo") and subprocess.run([*root, "true"], capture_output=True).returncode == 0):
         raise InstallError(f"an administrator can install it: {command}")
     if not yes:
         raise InstallError(f"to be installed by {command}, which --yes does")
-    script = ["env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", APT_SCRIPT.read_text(), "sh", *spec.packages]
+    script = ["env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", APT_SCRIPT.read_text(), "sh", *packages]
     run([*root, *script], name="apt-get")
-    return f"installed {packages}"
+    return f"installed {listed}"
 
 
 DISTRIBUTION = "dyno-bench"
@@ -131,22 +135,24 @@ def make(
 
     def required(python: Path, held: Mapping[str, str] | None = None) -> dict[str, str]:
         add = partial(pip.install, python, held=held, upgrade=upgrade)
-        if not spec.builds:
+        if not spec.installation.builds:
             return add(requires, say) if requires else {}
-        return add(spec.builds, say) | add(requires, say, "--no-build-isolation")
+        return add(spec.installation.builds, say) | add(requires, say, "--no-build-isolation")
 
-    python, home = spec.interpreter(), interpreters.home(spec.name, spec.python)
+    version = spec.installation.python
+    python = spec.interpreter()
+    home = interpreters.home(spec.name, version)
     if python is not None:
         _link(python, groups)
         return required(python)
-    say(f"making an environment of Python {spec.python}")
-    base = find(spec.python)
+    say(f"making an environment of Python {version}")
+    base = find(version)
     # Create the environment in its final place, because its scripts contain their path.
     shutil.rmtree(home, ignore_errors=True)
     try:
         run([base, "-m", "venv", home])
         python = home / "bin" / "python"
-        new = _core(python, spec.python, say)
+        new = _core(python, version, say)
         # In a new environment, the engine's requirements come before the versions that Dyno has here.
         new |= required(python, held={})
         _link(python, groups)

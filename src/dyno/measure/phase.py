@@ -79,14 +79,14 @@ def sampled(
     spent.lap("rest")
 
     # Other runs don't ask, because an answer costs the engine time.
-    seldom = job.spec.seldom if pace.limits and phase.writes else None
+    maintenance = job.spec.crashes.maintenance if pace.limits and phase.writes else None
     done_before = 0
 
     def ready() -> None:
         nonlocal served_before, device_before, done_before, peaks_reset
         spent.lap("hot")
-        if seldom is not None and seldom.times is not None:
-            done_before = seldom.times(workload.engine())
+        if maintenance is not None and maintenance.times is not None:
+            done_before = maintenance.times(workload.engine())
         peaks_reset = reset_peaks(with_descendants(server))
         # Read again when the clients start, after the untimed round.
         served_before, device_before = of_tree(server), device(place)
@@ -107,8 +107,9 @@ def sampled(
     # work.
     engine = workload.engine()
     done = {}
-    if seldom is not None and seldom.do is not None:
-        done = {seldom.what: None if seldom.times is None else max(seldom.times(engine) - done_before, 0)}
+    if maintenance is not None and maintenance.do is not None:
+        times = maintenance.times
+        done = {maintenance.what: None if times is None else max(times(engine) - done_before, 0)}
     settled = settle(server) if phase.writes else None
     wrote = tally.usage.written_bytes, (own() - mine).written_bytes, (of_tree(server) - served_before).written_bytes
     announce()
@@ -121,6 +122,7 @@ def sampled(
     measured, where = {name: getattr(tally, name) for name in COUNTED}, f"phase {phase.name}: facts"
     histograms = {each.name: _encoded(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS}
     loaded = job.server is not None and not phase.reported
+    library_works = job.spec.server is not None and job.spec.server.library_works
     return Sample(
         **{**measured, **histograms, "void": tally.void},
         phase=phase.name,
@@ -128,7 +130,7 @@ def sampled(
         clients=job.clients,
         threads=job.clients > 1 and job.spec.clients == "threads",
         load=tally.load if loaded else None,
-        load_processes=tally.processes if loaded and not job.spec.library_works else None,
+        load_processes=tally.processes if loaded and not library_works else None,
         least_served=tally.least_served,
         fair_share=tally.fair_share,
         pause_cpu_ns=tally.pause_cpu_ns,

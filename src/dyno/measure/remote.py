@@ -94,8 +94,8 @@ def _phase(job: Mapping[str, Any], home: Path, inbox: "SimpleQueue[bytes]", answ
     if job["server"] is not None:
         server: Any = ReachedServer(home, **job["server"])
     else:
-        assert base.spec.server is not None
-        server = base.spec.server(home, base.tier, base.options, base.clients)
+        server = base.spec.create_server(home, base.tier, base.options, base.clients)
+        assert server is not None
     # The store is another process's: nothing is created, removed or swept here.
     server.joined = True
     for place, name in job["stores"].items():

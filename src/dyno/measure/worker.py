@@ -119,8 +119,7 @@ def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> 
     job = job_of(message, suite)
     spent.lap("start")
     with ExitStack() as stack:
-        start = job.spec.server
-        if server := start and start(job.home / SERVER, job.tier, job.options, job.clients):
+        if server := job.spec.create_server(job.home / SERVER, job.tier, job.options, job.clients):
             reporter.report("phase", phase=SERVER)
             stack.enter_context(closing(server))
             server.start()
@@ -164,13 +163,14 @@ def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, 
     """Removes the stores that an earlier worker of this trial left on a user's own server, and reports each that it
     could not remove. Returns the resources that it used."""
     job = job_of(message, registry.suite(message["suite"], message["definition"]))
-    spec, start = job.spec, job.spec.server
-    server = start and start(job.home / SERVER, job.tier, job.options, job.clients)
-    if server and not server.own and spec.remove is not None:
+    declared = job.spec.server
+    server = job.spec.create_server(job.home / SERVER, job.tier, job.options, job.clients)
+    if declared and server and not server.own and declared.remove is not None:
         shown = {**job.options, URL: mask_password(str(job.options[URL]))}
         homes = namespace.stores(job.home)
         for name in homes:
-            reporter.report("store", name=name, command="" if spec.removal is None else spec.removal(name, shown))
+            command = "" if declared.removal is None else declared.removal(name, shown)
+            reporter.report("store", name=name, command=command)
         for name, home in homes.items():
             try:
                 replace(job, server=server).remove(home)
@@ -191,7 +191,7 @@ def _rights_checked(job: Job) -> Iterator[None]:
     except (Refused, Wrong):
         raise
     except Exception as error:
-        right = job.spec.missing_right
+        right = None if job.spec.server is None else job.spec.server.missing_right
         if right is None or job.server is None or job.server.own:
             raise
         link: BaseException | None = error
@@ -261,8 +261,9 @@ def _about(workload: Workload, job: Job, remote: bool) -> dict[str, Any]:
     with doing(name, "reading its caveats"):
         every = chain(job.spec.caveats, engine.caveats(), workload.caveats(), added_caveats)
         caveats = declarations.checked_caveats(every, f"{where}: caveats")
+    gives = None if job.spec.server is None else job.spec.server.gives
     return {
-        "tier": job.spec.gives(engine).value if job.spec.gives is not None and foreign else None,
+        "tier": gives(engine).value if gives is not None and foreign else None,
         "version": version,
         "settings": settings,
         "caveats": caveats,

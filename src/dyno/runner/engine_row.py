@@ -34,7 +34,7 @@ def check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]
     if tier not in spec.tiers:
         gives = ", ".join(given.value for given in spec.tiers)
         raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")
-    if why := spec.ask("refuse", tier, options):
+    if why := spec.refusal(tier, options):
         raise UsageError(f"engine {spec.name}: {why}")
 
 

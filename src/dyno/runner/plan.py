@@ -321,7 +321,7 @@ def _timeout(
         phase_seconds = longest + (WARMUP_S if request.warmup is None else request.warmup)
         patience = SEARCH_PATIENCE
     starts = 1 + sum(phase.temperature == "cold" for phase in suite.phases if phase.name in phases)
-    starting = max((spec.ask("starting", spec.resolve(options)) for spec, options, *_ in rows), default=0.0)
+    starting = max((spec.start_seconds(spec.resolve(options)) for spec, options, *_ in rows), default=0.0)
     return max(preset.timeout, patience * len(phases) * phase_seconds + SPARE_SECONDS) + starts * starting
 
 

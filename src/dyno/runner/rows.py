@@ -55,7 +55,7 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
     else:
         # Engines that run without being named: installed, not null engines, with the tier, and able to serve the
         # clients. If the suite declares default engines, only these run.
-        specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
+        specs = [s for s in registry.engines_for(suite) if s.listing.by_default and not s.floor and not s.lacking()]
         specs = [s for s in specs if not suite.engines or s.name in suite.engines]
         able = [s for s in specs if clients == 1 or s.clients != "one"]
         rows = [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
@@ -138,7 +138,7 @@ def _why_none(suite: Suite, tier: Tier | None) -> str:
     """Explains why no engine runs by default."""
     every = [spec for spec in registry.engines_for(suite) if not spec.floor]
     able = [spec for spec in every if not spec.lacking()]
-    if able and not any(spec.by_default for spec in able):
+    if able and not any(spec.listing.by_default for spec in able):
         return f"its engines run only if named: -e {','.join(spec.name for spec in able)}"
     named = [spec for spec in every if spec.name in suite.engines]
     if len(named) == 1 and (lacking := named[0].lacking()):
@@ -174,12 +174,13 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
         if lacking := spec.lacking(resolved):
             raise UsageError(f"engine {name} {lacking}")
         requested = named.tier or tier
-        follows = requested is None and spec.gives is not None and bool(resolved.get(URL))
+        gives = None if spec.server is None else spec.server.gives
+        follows = requested is None and gives is not None and bool(resolved.get(URL))
         least = weakest(spec.tiers) if follows else spec.default_tier
         values = {option: resolved[option] for option in options}
         label = named.label
-        if label is None and spec.labelled in values:
-            text = sanitize(str(values[spec.labelled]), keep="")
+        if label is None and spec.listing.labelled in values:
+            text = sanitize(str(values[spec.listing.labelled]), keep="")
             label = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
         row = EngineRow(spec, values, requested or least, follows, label)
         check_tier(spec, row.tier, resolved)

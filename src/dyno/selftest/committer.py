@@ -46,7 +46,7 @@ def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
     home, tier, options = Path(message["home"]), Tier(message["tier"]), spec.resolve(message["options"])
     with ExitStack() as stack:
         server: Server | None = None
-        if spec.server is not None and (server := spec.server(home / "server", tier, options, 1)):
+        if server := spec.create_server(home / "server", tier, options, 1):
             if not server.own:
                 return {"refused": "it is your own server, which can't be traced"}
             stack.callback(server.close)

@@ -181,7 +181,7 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
     spec, tier, home = spec.chosen(options), message["tier"] and Tier(message["tier"]), Path(message["home"])
     with ExitStack() as stack:
         server: Server | None = None
-        if spec.server is not None and (server := spec.server(home / "server", tier, options, 2)):
+        if server := spec.create_server(home / "server", tier, options, 2):
             stack.callback(server.close)
             server.start()
         suite = registry.suite(suite_name) if suite_name else None

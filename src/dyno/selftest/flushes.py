@@ -116,7 +116,7 @@ def _claims(
     """Yields an engine's claims: for the requested tier, or for all tiers that it has with these options."""
     options = spec.resolve(given)
     lacking = spec.lacking(options)
-    tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.ask("refuse", t, options) is None]
+    tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.refusal(t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
             yield TierClaim(spec, mask_argument(text), each, None, lacking)
@@ -167,11 +167,11 @@ def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
     if "refused" in answer:
         return _untraced(claim, sanitize(answer["refused"]))
     with lines.open(errors="replace") as text:
-        seen = trace.seen(text, home, claim.spec.log)
+        seen = trace.seen(text, home, claim.spec.crashes.log)
     verdict, why = judged(claim.tier, seen, answer["commits"])
-    if verdict == PROVEN and claim.spec.untested:
+    if verdict == PROVEN and claim.spec.listing.untested:
         # The traced service may have been a substitute for the real one, such as an emulator.
-        verdict, why = DECLARED, claim.spec.untested
+        verdict, why = DECLARED, claim.spec.listing.untested
     version = sanitize(answer["version"], keep="")
     settings = read_back(claim.spec.tiers[claim.tier], answer["settings"])
     return TierProof(claim.engine, claim.tier.value, verdict, why, settings, version, seen)

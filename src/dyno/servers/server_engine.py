@@ -11,7 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dyno.contracts.engine import Engine, EngineSpec, Server
+from dyno.contracts.engine import Engine, EngineSpec, Listing, Server, ServerSpec
+from dyno.contracts.installation import NOTHING, Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
 from dyno.contracts.native_load import missing_native
 from dyno.contracts.settings import Setting
@@ -92,7 +93,7 @@ class ServerStore(Engine):
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        """See `dyno.contracts.engine.EngineSpec.missing_right`."""
+        """See `dyno.contracts.engine.ServerSpec.missing_right`."""
         return None
 
     @classmethod
@@ -104,7 +105,7 @@ class ServerStore(Engine):
 
     @classmethod
     def remove(cls, home: Path, options: Options, server: Any) -> None:
-        """See `dyno.contracts.engine.EngineSpec.remove`."""
+        """See `dyno.contracts.engine.ServerSpec.remove`."""
         with closing(cls.open_client(server, options)) as client:
             cls.drop(client, namespace.of(home))
 
@@ -114,7 +115,7 @@ class ServerStore(Engine):
             raise Refused(f"the server has {why}, so that it can't give tier {self.tier.value}")
 
     def gives(self) -> Tier:
-        """See `dyno.contracts.engine.EngineSpec.gives`."""
+        """See `dyno.contracts.engine.ServerSpec.gives`."""
         settings = self.durability()
         return strongest(tier for tier in Tier if self.weaker(tier, settings) is None)
 
@@ -159,8 +160,10 @@ def server_engine(
     options: tuple[Setting, ...] = (),
     sized: tuple[str, str, Value] | None = None,
     refuse: Callable[[Tier, Options], str | None] = lambda tier, options: None,
-    needs: Callable[[Options], str | None] = lambda options: None,
+    installation: Installation = NOTHING,
+    start_seconds: Callable[[Options], float] = lambda options: 0.0,
     listens: bool = False,
+    untested: str = "",
     **declaration: Any,
 ) -> EngineSpec:
     """Returns the declaration of an engine whose store is a `ServerStore`.
@@ -168,9 +171,10 @@ def server_engine(
     `schemes` are the URL schemes of a user's server. `address` parses the URL; the result is `server.address`.
     `start` returns the server that Dyno starts, and `program` is its program. Without them, the engine has only
     users' servers. `settings` is the option `set`. `sized` names a setting of the server, the option that sizes the
-    same thing, and that option's default; users may give only one of the two. `refuse` and `needs` are checks in
-    addition to those of all servers. `listens`: whether the server that Dyno starts has the option `listen`, which
-    `start` obeys: see `dyno.servers.listen`. `declaration` has further fields of `dyno.contracts.engine.EngineSpec`.
+    same thing, and that option's default; users may give only one of the two. `refuse` and `installation` are in
+    addition to those of all servers and of the program. `start_seconds` and `untested` are fields of `ServerSpec` and
+    `Listing`. `listens`: whether the server that Dyno starts has the option `listen`, which `start` obeys: see
+    `dyno.servers.listen`. `declaration` has further fields of `dyno.contracts.engine.EngineSpec`.
     """
 
     def serve(home: Path, tier: Tier, options: Options, clients: int) -> Server:
@@ -188,12 +192,13 @@ def server_engine(
     def missing(options: Options) -> str | None:
         own = program is not None and not options[URL]
         program_missing = program.missing(str(options.get(PROGRAM, ""))) if own and program else None
-        return program_missing or missing_native(options) or needs(options)
+        return program_missing or missing_native(options)
 
-    if program is not None and program.pinned is not None:
-        declaration["programs"] = (program.pinned,)
-    if isinstance(program, JavaProgram):
-        declaration["packages"] = program.packages
+    own = Installation(
+        programs=() if program is None or program.pinned is None else (program.pinned,),
+        packages=program.packages if isinstance(program, JavaProgram) else (),
+        needs=missing,
+    )
     chosen = program.setting if isinstance(program, ServerProgram) else None
     return EngineSpec(
         options=(
@@ -202,12 +207,16 @@ def server_engine(
             *options,
             *filter(None, (settings, chosen)),
         ),
-        server=serve,
         refuse=refused,
-        needs=missing,
-        gives=None if store.weaker is ServerStore.weaker else store.gives,
-        remove=store.remove,
-        removal=lambda name, options: store.removal(name, address(str(options[URL]))),
-        missing_right=store.missing_right,
-        **{"opener": store, "by_default": False, **declaration},
+        installation=own + installation,
+        server=ServerSpec(
+            create=serve,
+            start_seconds=start_seconds,
+            gives=None if store.weaker is ServerStore.weaker else store.gives,
+            remove=store.remove,
+            removal=lambda name, options: store.removal(name, address(str(options[URL]))),
+            missing_right=store.missing_right,
+        ),
+        listing=Listing(by_default=False, untested=untested),
+        **{"opener": store, **declaration},
     )

@@ -26,7 +26,7 @@ def main() -> None:
     workload.SIZES = tuple(request["sizes"])
     results: dict[str, Any] = {}
     with ExitStack() as open_:
-        server = spec.server(home / "server", None, options, 1) if spec.server else None
+        server = spec.create_server(home / "server", None, options, 1)
         if server is not None:
             open_.enter_context(closing(server)).start()
         job = Job(spec, home, None, options, {}, seed=1, clients=1, server=server)

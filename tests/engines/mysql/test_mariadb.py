@@ -74,7 +74,7 @@ def changed(server: Any, name: str, value: int | str) -> Iterator[None]:
 
 def job(home: Path, server: Any, tier: Tier = Tier.PROCESS, engine: str = "mariadb", **given: str) -> Job:
     spec = registry.engine(engine)
-    if lacking := spec.needs(spec.resolve(given)):
+    if lacking := spec.installation.needs(spec.resolve(given)):
         unavailable(f"engine {engine} {lacking}")
     home.mkdir(exist_ok=True)
     return Job(spec, home, tier, spec.resolve(given), {}, seed=1, clients=1, server=server)
@@ -273,9 +273,9 @@ def test_tier_beyond_the_users_server_settings_is_refused(
 def test_users_server_tier_follows_from_its_settings(server: Any, tmp_path: Path, value: int, tier: Tier) -> None:
     own, url = server
     asked_for = job(tmp_path, UserServer(url, parse_address), Tier.VOLATILE, url=url)
-    assert asked_for.spec.gives is not None
+    assert asked_for.spec.server.gives is not None
     with changed(own, "innodb_flush_log_at_trx_commit", value), closing(asked_for.open(tmp_path)) as engine:
-        assert asked_for.spec.gives(engine) is tier
+        assert asked_for.spec.server.gives(engine) is tier
         (text,) = [caveat.text for caveat in engine.caveats() if caveat.code == "declared"]
         assert f"give tier {tier.value}" in text
         assert f"innodb_flush_log_at_trx_commit={value}" in text

@@ -351,9 +351,9 @@ def test_users_server_tier_follows_from_its_settings(
     settings: tuple[str, ...], tier: Tier, users: Callable[..., Users], place: Path
 ) -> None:
     asked = job(place / "store", tier=Tier.VOLATILE, url=users(*settings).url())
-    assert asked.spec.gives is not None
+    assert asked.spec.server.gives is not None
     with closing(asked.open(asked.home)) as engine:
-        assert asked.spec.gives(engine) is tier
+        assert asked.spec.server.gives(engine) is tier
         assert [f"give tier {tier.value}" in c.text for c in engine.caveats() if c.code == "declared"] == [True]
 
 
@@ -434,8 +434,8 @@ def test_removal_command_deletes_only_the_store(users: Callable[..., Users], pla
     name = namespace.of(place)
     keys = {f"{name}:{number} with blanks 'and' quotes": "x" for number in range(100)}
     mine.client().mset({**keys, "mine": "1"})
-    assert spec.removal is not None
-    command = spec.removal(name, spec.resolve({"url": mine.url()}))
+    assert spec.server.removal is not None
+    command = spec.server.removal(name, spec.resolve({"url": mine.url()}))
     assert PASSWORD not in command and shell.sh("sh", "-c", command).status != 0
     shell.given["REDISCLI_AUTH"] = PASSWORD
     assert shell.sh("sh", "-c", command).status == 0

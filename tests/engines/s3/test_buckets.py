@@ -40,7 +40,7 @@ def job_of(name: str, home: Path, given: Mapping[str, Value], server: Any = None
     require(spec if name != "s3" else registry.engine("versitygw"))
     options = spec.resolve(given)
     if server is None and spec.server is not None:
-        server = spec.server(home / "server", tier, options, 1)
+        server = spec.create_server(home / "server", tier, options, 1)
     return Job(spec, home, tier or spec.default_tier, options, {}, seed=1, clients=1, server=server)
 
 

@@ -36,7 +36,7 @@ def opened(name: str, home: Path, given: Mapping[str, Value], how: RequestOption
     if lacking := spec.lacking(options):
         unavailable(f"engine {name} {lacking}")
     assert spec.server is not None
-    server = spec.server(home / "server", None, options, 1)
+    server = spec.create_server(home / "server", None, options, 1)
     assert server is not None
     with closing(server):
         server.start()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec, Listing, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Phase
 from dyno.contracts.settings import Setting, integer
 from dyno.engines import memory
@@ -17,16 +18,16 @@ def raises(*arguments: Any) -> Any:
 
 
 def engine(name: str, **wrong: Any) -> EngineSpec:
-    return replace(memory.ENGINE, name=f"broken-{name}", by_default=False, **wrong)
+    return replace(memory.ENGINE, name=f"broken-{name}", listing=Listing(by_default=False), **wrong)
 
 
-MODULES = engine("modules", modules=None)
-NEEDS = engine("needs", needs=raises)
+MODULES = engine("modules", installation=Installation(modules=None))
+NEEDS = engine("needs", installation=Installation(needs=raises))
 OBJECT = object()
 OPTION = engine("option", options=(Setting("size", integer(1), 1, None),))  # type: ignore[arg-type]
 PORTS = engine("ports", ports=None)
 REFUSE = engine("refuse", refuse=raises)
-STARTING = engine("starting", starting=raises)
+STARTING = engine("starting", server=ServerSpec(raises, start_seconds=raises))
 TITLE = engine("title", title=None)
 
 

@@ -8,13 +8,13 @@ import os
 import resource
 import signal
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dyno import registry
-from dyno.contracts.engine import EngineSpec
+from dyno.contracts.engine import CrashSpec, EngineSpec, Listing, Server
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.duckdb import DuckDB
@@ -31,15 +31,17 @@ from dyno.engines.sqlite import SQLite
 from dyno.engines.zodb import databases
 
 
-def careless(name: str, tier: Tier, **changed: Any) -> EngineSpec:
-    """One of Dyno's own engines at a single tier, with changed fields."""
+def careless(name: str, tier: Tier, create: Callable[..., Server] | None = None, **changed: Any) -> EngineSpec:
+    """One of Dyno's own engines at a single tier, with changed fields, and with the server that `create` returns."""
     spec = registry.engine(name)
+    if create is not None and spec.server is not None:
+        changed["server"] = replace(spec.server, create=create)
     return replace(
         spec,
         name=f"careless-{name}",
         tiers={tier: {"careless": True}},
         default_tier=tier,
-        by_default=False,
+        listing=Listing(by_default=False),
         **changed,
     )
 
@@ -106,11 +108,11 @@ SQLITE = careless(
     options=(*registry.engine("sqlite").options, Setting("how", choice(*HOW), HOW[0], "journal and flushes")),
 )
 LMDB = careless("lmdb", Tier.POWER, opener=CarelessLmdb)
-LEVELDB = careless("leveldb", Tier.POWER, opener=SmallLevelDB, seldom=None)
-ROCKSDB = careless("rocksdb", Tier.PROCESS, opener=CarelessRocksDB, seldom=None)
+LEVELDB = careless("leveldb", Tier.POWER, opener=SmallLevelDB, crashes=CrashSpec())
+ROCKSDB = careless("rocksdb", Tier.PROCESS, opener=CarelessRocksDB, crashes=CrashSpec())
 DUCKDB = careless("duckdb", Tier.POWER, opener=FlushingDuckDB)
 # Includes packing, which an administrator may do at the time of a power cut.
-FILESTORAGE = careless("filestorage", Tier.POWER, seldom=databases.PACK)
+FILESTORAGE = careless("filestorage", Tier.POWER, crashes=CrashSpec(maintenance=databases.PACK))
 
 
 class Dying(SQLite):
@@ -158,13 +160,13 @@ def _questdb(home: Path, tier: Tier, options: Mapping[str, Value], clients: int)
     return QuestDB(home, {"cairo.commit.mode": "sync"})
 
 
-INFLUXDB = careless("influxdb", Tier.POWER, server=_influxdb)
-QUESTDB = careless("questdb", Tier.POWER, server=_questdb)
-POSTGRESQL = careless("postgresql", Tier.POWER, server=_postgresql)
+INFLUXDB = careless("influxdb", Tier.POWER, create=_influxdb)
+QUESTDB = careless("questdb", Tier.POWER, create=_questdb)
+POSTGRESQL = careless("postgresql", Tier.POWER, create=_postgresql)
 # Opened at tier volatile, because the adapter would refuse this server at tier power.
 MARIADB = careless(
     "mariadb",
     Tier.POWER,
-    server=_mariadb,
+    create=_mariadb,
     opener=lambda home, tier, options, server: InnoDB(MARIADB_SERVER, home, Tier.VOLATILE, options, server),
 )

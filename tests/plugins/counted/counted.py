@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import PortSpec
+from dyno.contracts.engine import Listing, PortSpec
 from dyno.contracts.settings import Setting, choice
 from dyno.engines import postgresql
 from dyno.engines.postgresql.sql import Sql
@@ -38,7 +38,7 @@ ENGINE = replace(
     postgresql.ENGINE,
     name="counted",
     title="A test engine: PostgreSQL that counts loaded rows",
-    by_default=False,
+    listing=Listing(by_default=False),
     ports={"sql": PortSpec(Counted)},
     options=(
         *postgresql.ENGINE.options,

@@ -22,7 +22,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, Listing, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Refused, Tier, Unavailable, Value
 from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.engines import lmdb, memory
@@ -324,7 +325,7 @@ def declare(
         opener=opener,
         ports={"ordered-kv": PortSpec(partial(Keys, reads))},
         options=(*common, *options),
-        by_default=False,
+        listing=Listing(by_default=False),
     )
 
 
@@ -378,10 +379,9 @@ CLIENT_CRASHER = replace(
     name="client-crasher",
     title="Test engine: one of its clients segfaults",
     ports={"ordered-kv": PortSpec(ClientKeys)},
-    by_default=False,
+    listing=Listing(by_default=False),
 )
 ABSENT = replace(
     declare("absent", "needs a module that nobody has"),
-    modules=("dyno_no_such_module",),
-    requires=("dyno-no-such-module",),
+    installation=Installation(modules=("dyno_no_such_module",), requires=("dyno-no-such-module",)),
 )

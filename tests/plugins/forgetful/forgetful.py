@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import PortSpec
+from dyno.contracts.engine import Listing, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.null import engines as null
@@ -127,9 +128,11 @@ ENGINE = replace(
     tiers={tier: {"how": "?"} for tier in Tier},
     options=(Setting("how", choice(*HOW), BUFFER, "what it does at a commit"),),
     floor=False,
-    by_default=False,
+    listing=Listing(by_default=False),
 )
-UNTESTED = replace(ENGINE, name="forgetful-untested", untested="nobody has it")
+UNTESTED = replace(ENGINE, name="forgetful-untested", listing=Listing(by_default=False, untested="nobody has it"))
 ELSEWHERE = replace(
-    ENGINE, name="forgetful-elsewhere", modules=("dyno_no_such_module",), requires=("dyno-no-such-module",)
+    ENGINE,
+    name="forgetful-elsewhere",
+    installation=Installation(modules=("dyno_no_such_module",), requires=("dyno-no-such-module",)),
 )

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Gap, PortSpec
+from dyno.contracts.engine import EngineSpec, Gap, Listing, PortSpec
 from dyno.contracts.model import Caveat, Phase, Preset, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.contracts.suite import Job, Report, Reported, Work, Workload
@@ -135,13 +135,15 @@ TALKER = replace(
         one_of("raises", "what every other get raises", *RAISED),
         one_of("prints", "what it prints", "harmful"),
     ),
-    by_default=False,
+    listing=Listing(by_default=False),
 )
 HARMFUL_TITLE = replace(TALKER, name="harmful-title", title=HARM)
 HARMFUL_GAP = replace(
     TALKER, name="harmful-gap", ports={"ordered-kv": PortSpec(Keys, gaps=(Gap("order", "todo", HARM),))}
 )
-HARMFUL_NEEDS = replace(TALKER, name="harmful-needs", needs=lambda options: HARM)
+HARMFUL_NEEDS = replace(
+    TALKER, name="harmful-needs", installation=replace(TALKER.installation, needs=lambda options: HARM)
+)
 
 
 # -- a suite ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dyno.contracts.engine import PortSpec
+from dyno.contracts.engine import Listing, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.engines import memory
@@ -89,5 +89,5 @@ ENGINE = replace(
         user_server.setting("indiscreet"),
         Setting("where", choice("itself", "operation", "error", "refusal"), "itself", "where it tells"),
     ),
-    by_default=False,
+    listing=Listing(by_default=False),
 )

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, Listing, PortSpec, ServerSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines import lmdb, memory, sqlite
@@ -310,7 +310,7 @@ def declare(
         title=f"Test engine: {title}",
         opener=opener,
         options=(*of.options, *options),
-        by_default=False,
+        listing=Listing(by_default=False),
         **more,
     )
 
@@ -355,5 +355,5 @@ SERVED = declare(
     Setting("burn_us", integer(0), 2_000, "CPU time of the server for a get, in microseconds"),
     Setting("grow_mib", integer(0), 0, "memory that the server needs for the first commit, in MiB"),
     ports={"ordered-kv": PortSpec(ServedKeys)},
-    server=serve,
+    server=ServerSpec(serve),
 )

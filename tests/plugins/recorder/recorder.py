@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import PortSpec
+from dyno.contracts.engine import Listing, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines import lmdb, memory
@@ -217,7 +217,7 @@ def declare(name: str, ports: Mapping[str, Callable[..., Any]], pause_us: int = 
         opener=partial(Store, name),
         ports={name: PortSpec(made) for name, made in ports.items()},
         options=(Setting("pause_us", integer(0), pause_us, "sleep in each get, in microseconds"),),
-        by_default=False,
+        listing=Listing(by_default=False),
     )
 
 
@@ -230,6 +230,6 @@ FILES_ENGINE = replace(
     title="Test engine: LMDB, and writes down when it is opened and closed",
     opener=FileStore,
     ports={"ordered-kv": PortSpec(FileKeys)},
-    by_default=False,
+    listing=Listing(by_default=False),
 )
 RECORDS_ENGINE = declare("recorder-records", {"records": Records})

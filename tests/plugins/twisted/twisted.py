@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from dyno.contracts.engine import PortSpec
+from dyno.contracts.engine import Listing, PortSpec
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines import sqlite
 from dyno.engines.sqlite.sql import Sql
@@ -75,7 +75,7 @@ ENGINE = replace(
     sqlite.ENGINE,
     name="twisted",
     title="A test engine: SQLite with wrong answers",
-    by_default=False,
+    listing=Listing(by_default=False),
     ports={"sql": PortSpec(Twisted)},
     options=(
         *sqlite.ENGINE.options,

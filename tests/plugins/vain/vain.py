@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import PortSpec
+from dyno.contracts.engine import Listing, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.contracts.suite import Failure
@@ -140,7 +140,7 @@ ENGINE = replace(
     opener=Store,
     ports={"records": PortSpec(Records)},
     options=(Setting("how", choice(*HOW), "object", "what its answers are"),),
-    by_default=False,
+    listing=Listing(by_default=False),
 )
 KEYS = replace(
     memory.ENGINE,
@@ -149,5 +149,5 @@ KEYS = replace(
     opener=Store,
     options=ENGINE.options,
     ports={"ordered-kv": PortSpec(Keys)},
-    by_default=False,
+    listing=Listing(by_default=False),
 )

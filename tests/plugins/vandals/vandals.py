@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, Listing, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.engines import memory
@@ -140,7 +140,7 @@ def declare(name: str, title: str, act: Callable[[str, Path], object], *how: str
         opener=partial(Store, act),
         ports={"ordered-kv": PortSpec(Keys)},
         options=(Setting("how", choice(*how), how[0], "what it does"),),
-        by_default=False,
+        listing=Listing(by_default=False),
     )
 
 

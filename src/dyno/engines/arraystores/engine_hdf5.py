@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore
@@ -68,7 +69,6 @@ ENGINE = EngineSpec(
     },
     # A commit writes its rows into the file, but a process that dies during a later write may destroy the file.
     tiers={Tier.VOLATILE: {}},
-    modules=("h5py", "pandas"),
-    requires=("h5py>=3.8", "pandas>=2.0"),
+    installation=Installation(modules=("h5py", "pandas"), requires=("h5py>=3.8", "pandas>=2.0")),
     options=(Setting("compression", choice("none", "gzip", "lzf"), "none", "of chunks (HDF5's default: none)"),),
 )

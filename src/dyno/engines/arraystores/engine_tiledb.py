@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.ports import ARRAY, Appender, ChunkedArrays
@@ -171,8 +172,9 @@ ENGINE = EngineSpec(
     },
     # A fragment becomes valid when its commit file exists, which is written last.
     tiers={Tier.PROCESS: {}},
-    seldom=Maintenance("every commit is a fragment of its own, and nothing else is ever done"),
-    modules=("tiledb", "pandas"),
-    requires=("tiledb>=0.33", "pandas>=2.0"),
+    crashes=CrashSpec(
+        maintenance=Maintenance("every commit is a fragment of its own, and nothing else is ever done")
+    ),
+    installation=Installation(modules=("tiledb", "pandas"), requires=("tiledb>=0.33", "pandas>=2.0")),
     options=(Setting("compression", choice("none", "zstd"), "none", "of tiles (TileDB's default: none)"),),
 )

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, PortSpec, Server, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.ports import LAYOUT, Appender, NumpyArrays, dtypes
@@ -219,14 +220,16 @@ ENGINE = EngineSpec(
     name="wendelin",
     title="Wendelin.core, arrays in ZODB that are larger than memory",
     opener=Wendelin,
-    library_works=True,
+    server=ServerSpec(library_works=True, create=serve),
     ports={"arrays": PortSpec(lambda engine: BoundedArrays(engine) if engine.bound else Arrays(engine))},
     tiers=TIERS,
-    modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),
-    requires=("wendelin.core==0.13", "ZODB>=5.8", "ZEO>=6", "pandas>=2.0"),
-    # wendelin.core needs pkg_resources, which later versions of setuptools lack.
-    builds=("setuptools<66", "wheel", "numpy>=1.26"),
-    python="3.10",
+    installation=Installation(
+        modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),
+        requires=("wendelin.core==0.13", "ZODB>=5.8", "ZEO>=6", "pandas>=2.0"),
+        # wendelin.core needs pkg_resources, which later versions of setuptools lack.
+        builds=("setuptools<66", "wheel", "numpy>=1.26"),
+        python="3.10",
+    ),
     options=(
         Setting(
             "blocks",
@@ -243,6 +246,5 @@ ENGINE = EngineSpec(
         Setting("pages_mib", integer(0), 0, "largest size of the array's pages in memory, in MiB; 0 for no limit"),
         LAYOUT,
     ),
-    server=serve,
-    seldom=databases.APPENDED,
+    crashes=CrashSpec(maintenance=databases.APPENDED),
 )

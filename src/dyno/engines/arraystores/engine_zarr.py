@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore
@@ -68,9 +69,11 @@ ENGINE = EngineSpec(
     },
     # A chunk is written to a new file, which replaces the old one and is not flushed.
     tiers={Tier.PROCESS: {}},
-    modules=("zarr", "pandas"),
-    requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0"),
-    seldom=Maintenance("every commit replaces files, and nothing else is ever done"),
-    in_place=IN_PLACE,
+    installation=Installation(
+        modules=("zarr", "pandas"), requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0")
+    ),
+    crashes=CrashSpec(
+        maintenance=Maintenance("every commit replaces files, and nothing else is ever done"), in_place=IN_PLACE
+    ),
     options=(Setting("compression", choice("zstd", "none"), "zstd", "of chunks (Zarr's default: zstd)"),),
 )

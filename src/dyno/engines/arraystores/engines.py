@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.cleanup import finally_
-from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores.flushing import flush, replace
 from dyno.engines.arraystores.ports import ARRAY, LAYOUT, RECORDS, WHOLE, Appender, NumpyArrays, dtypes, store
@@ -128,8 +129,7 @@ NUMPY_MEMORY = EngineSpec(
     opener=Memory,
     ports={"arrays": PortSpec(MemoryArrays), "series": PortSpec(Series)},
     tiers={Tier.VOLATILE: {}},
-    modules=("pandas",),
-    requires=("pandas>=2.0",),
+    installation=Installation(modules=("pandas",), requires=("pandas>=2.0",)),
     options=(LAYOUT,),
     in_memory=True,
 )
@@ -284,8 +284,11 @@ NUMPY_MEMMAP = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    modules=("pandas",),
-    requires=("pandas>=2.0",),
-    seldom=Maintenance("every commit stores its rows and the file of their number, and nothing else is ever done"),
-    in_place=IN_PLACE,
+    installation=Installation(modules=("pandas",), requires=("pandas>=2.0",)),
+    crashes=CrashSpec(
+        maintenance=Maintenance(
+            "every commit stores its rows and the file of their number, and nothing else is ever done"
+        ),
+        in_place=IN_PLACE,
+    ),
 )

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, UsageError, Value
 from dyno.contracts.settings import Setting, boolean, choice
 from dyno.contracts.suite import Report
@@ -213,13 +214,12 @@ FIO = EngineSpec(
     opener=Fio,
     ports={"volume": PortSpec(Volume)},
     tiers={},
-    packages=("fio",),
+    installation=Installation(packages=("fio",), needs=needs),
     options=(
         Setting("ioengine", choice("libaio", "io_uring", *SYNCHRONOUS), "libaio", "fio's I/O engine"),
         Setting("direct", boolean, True, "past the page cache (O_DIRECT)"),
         Setting("destroy", str, "", "a block device to use; all its data will be destroyed", hold=hold),
     ),
-    needs=needs,
 )
 FIO_NULL = EngineSpec(
     name="fio_null",
@@ -227,7 +227,6 @@ FIO_NULL = EngineSpec(
     opener=partial(Fio, null=True),
     ports={"volume": PortSpec(Volume)},
     tiers={},
-    packages=("fio",),
-    needs=needs,
+    installation=Installation(packages=("fio",), needs=needs),
     floor=True,
 )

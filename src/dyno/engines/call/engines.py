@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, Listing, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting
 from dyno.engines.call.user_code import load
@@ -81,9 +81,8 @@ CALL = EngineSpec(
     ports={"call": PortSpec(Call)},
     tiers={},
     options=(Setting(FUNCTION, reference, "builtins:dict", "the function: FILE.py:NAME or package.module:NAME"),),
-    labelled=FUNCTION,
+    listing=Listing(labelled=FUNCTION, by_default=False),
     clients="processes",
-    by_default=False,
 )
 NOOP = EngineSpec(
     name="noop",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
@@ -301,8 +302,7 @@ ENGINE = server_engine(
     ports={"series": PortSpec("dyno.engines.cassandra.series:Series")},
     tiers=TIERS,
     default_tier=Tier.VOLATILE,
-    modules=("cassandra",),
-    requires=("cassandra-driver>=3.30",),
+    installation=Installation(modules=("cassandra",), requires=("cassandra-driver>=3.30",)),
     options=(
         Setting("nodes", integer(1, MOST_NODES), 1, "nodes of a cluster of Dyno's own"),
         Setting("replication", integer(0, MOST_NODES), 0, "nodes that keep each sample; 0: all, but 3 at most"),
@@ -314,5 +314,5 @@ ENGINE = server_engine(
         ),
         Setting("heap_mib", integer(0), 0, "memory of Java's for each node, in MiB; 0: 1024, or 512 of several"),
     ),
-    starting=lambda options: 0.0 if options[URL] else NODE_SECONDS * int(str(options["nodes"])),
+    start_seconds=lambda options: 0.0 if options[URL] else NODE_SECONDS * int(str(options["nodes"])),
 )

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.host import filesystem
@@ -210,8 +211,9 @@ ENGINE = EngineSpec(
         "series": PortSpec("dyno.engines.chdb:Series"),
     },
     tiers=TIERS,
-    modules=("chdb", "pandas", "pyarrow"),
-    requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15"),
+    installation=Installation(
+        modules=("chdb", "pandas", "pyarrow"), requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15")
+    ),
     options=(Setting("threads", integer(0, 1024), 0, "threads of a query; 0 for ClickHouse's default"),),
-    seldom=Maintenance("merge of all parts", ChDB.merge),
+    crashes=CrashSpec(maintenance=Maintenance("merge of all parts", ChDB.merge)),
 )

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.copyable import Copyable
-from dyno.contracts.engine import Gap, Maintenance, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, Gap, Maintenance, PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.host import filesystem
@@ -245,9 +246,11 @@ ENGINE = server_engine(
         "sql": PortSpec("dyno.engines.clickhouse.sql:Sql", clients="processes", gaps=SQL_GAPS, caveats=(ESCAPED,)),
     },
     tiers=TIERS,
-    modules=("clickhouse_driver", "pandas"),
-    requires=("clickhouse-driver[numpy]>=0.2.9",),
-    packages=("clickhouse-server",),
+    installation=Installation(
+        modules=("clickhouse_driver", "pandas"),
+        requires=("clickhouse-driver[numpy]>=0.2.9",),
+        packages=("clickhouse-server",),
+    ),
     options=(Setting("cache_mib", integer(1), 256, "cache of marks of a server of Dyno's own, in MiB"),),
-    seldom=Maintenance("merge of all parts", Click.merge),
+    crashes=CrashSpec(maintenance=Maintenance("merge of all parts", Click.merge)),
 )

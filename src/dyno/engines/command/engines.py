@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, Listing, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.settings import Setting
 from dyno.host.process import die_with_parent, users_environment
@@ -193,9 +194,8 @@ COMMAND_LINE = EngineSpec(
     ports=PORTS,
     tiers={},
     options=OPTIONS,
-    needs=needs,
-    labelled="run",
-    by_default=False,
+    installation=Installation(needs=needs),
+    listing=Listing(labelled="run", by_default=False),
 )
 NULL_COMMAND = EngineSpec(
     name="null_command",

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Server
+from dyno.contracts.engine import Server, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
@@ -149,9 +150,8 @@ ENGINE = declare(
     "Dask, arrays in chunks, by threads or on a cluster",
     Dask,
     compute,
-    modules=("dask", "distributed"),
-    requires=("dask[array,distributed]>=2024.1",),
-    server=serve,
+    installation=Installation(modules=("dask", "distributed"), requires=("dask[array,distributed]>=2024.1",)),
+    server=ServerSpec(serve),
     options=(
         THREADS,
         Setting("workers", integer(0, 256), 0, "workers of a local cluster, a process each; 0 for threads instead"),

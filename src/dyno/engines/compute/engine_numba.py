@@ -1,5 +1,6 @@
 """Numba: Python loops, compiled at their first call."""
 
+from dyno.contracts.installation import Installation
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import FunctionPort, Library, declare, library
 from dyno.suites.compute.port import Operation
@@ -72,7 +73,6 @@ ENGINE = declare(
     "Numba, loops compiled when they are first called",
     library("Numba", "numba", "numpy"),
     compute,
-    modules=("numba",),
-    requires=("numba>=0.59",),
+    installation=Installation(modules=("numba",), requires=("numba>=0.59",)),
     options=(Setting("threads", integer(0, 1024), 1, "threads that compute; 0 for one per core"),),
 )

@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Server
+from dyno.contracts.engine import Listing, Server, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import THREADS, FunctionPort, Library, declare, library
@@ -132,13 +133,15 @@ ENGINE = declare(
     "Apache Spark, a cached DataFrame (PySpark)",
     library("Spark", "pyspark", "pyarrow"),
     compute,
-    modules=("pyspark", "pyarrow"),
-    requires=("pyspark==4.3.0", "pyarrow>=15"),
-    python=PYTHON,
-    packages=("default-jre-headless",),
-    needs=needs,
-    server=serve,
+    installation=Installation(
+        modules=("pyspark", "pyarrow"),
+        requires=("pyspark==4.3.0", "pyarrow>=15"),
+        python=PYTHON,
+        packages=("default-jre-headless",),
+        needs=needs,
+    ),
+    server=ServerSpec(serve),
     # Java takes as long to start as a trial of most other engines.
-    by_default=False,
+    listing=Listing(by_default=False),
     options=(THREADS, MEMORY, user_server.setting("spark")),
 )

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Gap, PortSpec
-from dyno.contracts.model import Caveat
+from dyno.contracts.engine import Gap, Listing, PortSpec
+from dyno.contracts.installation import Installation
+from dyno.contracts.model import Caveat, Value
 from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
 from dyno.suites.compute import FIRST
 from dyno.suites.compute.port import DOUBLES, Arrays, Operation, columns
@@ -125,16 +126,14 @@ PANDAS = declare(
     "pandas, a DataFrame in memory",
     library("pandas", "pandas", "numpy"),
     _pandas,
-    modules=("pandas",),
-    requires=("pandas>=2.0",),
+    installation=Installation(modules=("pandas",), requires=("pandas>=2.0",)),
 )
 POLARS = declare(
     "polars",
     "Polars, a DataFrame in Arrow's layout",
     library("Polars", "polars"),
     _polars,
-    modules=("polars",),
-    requires=("polars>=1.0",),
+    installation=Installation(modules=("polars",), requires=("polars>=1.0",)),
     options=(THREADS,),
 )
 PYARROW = declare(
@@ -142,8 +141,7 @@ PYARROW = declare(
     "PyArrow, arrays in Arrow's layout",
     library("PyArrow", "pyarrow"),
     PortSpec(_pyarrow, gaps=(Gap("corr", "unsupported", "Arrow's functions have no correlation"),)),
-    modules=("pyarrow",),
-    requires=("pyarrow>=15",),
+    installation=Installation(modules=("pyarrow",), requires=("pyarrow>=15",)),
 )
 
 # -- compilers --------------------------------------------------------------------------------------------------
@@ -235,8 +233,7 @@ NUMEXPR = declare(
             Caveat("sums-doubles", "converts float32 to double before it sums: it would add up float32 naively"),
         ),
     ),
-    modules=("numexpr",),
-    requires=("numexpr>=2.10",),
+    installation=Installation(modules=("numexpr",), requires=("numexpr>=2.10",)),
     options=(THREADS,),
 )
 JAX = declare(
@@ -244,8 +241,7 @@ JAX = declare(
     "JAX, compiled by XLA, on the processor",
     library("JAX", "jax", "jaxlib"),
     _jax,
-    modules=("jax", "jaxlib"),
-    requires=("jax>=0.4.30", "jaxlib>=0.4.30"),
+    installation=Installation(modules=("jax", "jaxlib"), requires=("jax>=0.4.30", "jaxlib>=0.4.30")),
     options=(THREADS,),
 )
 TORCH = declare(
@@ -253,10 +249,11 @@ TORCH = declare(
     "PyTorch, tensors on the processor",
     library("PyTorch", "torch"),
     _torch,
-    modules=("torch",),
-    requires=("torch>=2.0",),
+    installation=Installation(modules=("torch",), requires=("torch>=2.0",)),
     options=(THREADS,),
-    untested="the package that pip installs on Linux is for GPUs, and takes several gigabytes with what it needs",
+    listing=Listing(
+        untested="the package that pip installs on Linux is for GPUs, and takes several gigabytes with what it needs"
+    ),
 )
 
 # -- GPUs: the numbers are in the GPU's memory, and results are copied back -------------------------------------
@@ -329,34 +326,34 @@ def _cudf(engine: Library) -> FunctionPort:
     )
 
 
-GPU: Mapping[str, Any] = {
-    "needs": lambda _: None if any(Path("/dev").glob("nvidia[0-9]*")) else "needs an NVIDIA GPU with its driver",
-    "untested": "no machine that tests it has a GPU",
-}
+def _needs_gpu(options: Mapping[str, Value]) -> str | None:
+    return None if any(Path("/dev").glob("nvidia[0-9]*")) else "needs an NVIDIA GPU with its driver"
+
+
+ON_GPU = Listing(untested="no machine that tests it has a GPU")
 CUPY = declare(
     "cupy",
     "CuPy, arrays on a GPU",
     library("CuPy", "cupy-cuda12x", "numpy"),
     _cupy,
-    modules=("cupy",),
-    requires=("cupy-cuda12x>=13",),
-    **GPU,
+    installation=Installation(modules=("cupy",), requires=("cupy-cuda12x>=13",), needs=_needs_gpu),
+    listing=ON_GPU,
 )
 DASK_CUPY = declare(
     "dask_cupy",
     "Dask over CuPy, chunks on a GPU",
     library("Dask", "dask", "cupy-cuda12x"),
     _dask_cupy,
-    modules=("dask", "cupy"),
-    requires=("dask[array]>=2024.1", "cupy-cuda12x>=13"),
-    **GPU,
+    installation=Installation(
+        modules=("dask", "cupy"), requires=("dask[array]>=2024.1", "cupy-cuda12x>=13"), needs=_needs_gpu
+    ),
+    listing=ON_GPU,
 )
 CUDF = declare(
     "cudf",
     "cuDF, a DataFrame on a GPU",
     library("cuDF", "cudf-cu12", "cupy-cuda12x"),
     _cudf,
-    modules=("cudf", "cupy"),
-    requires=("cudf-cu12>=24.10",),
-    **GPU,
+    installation=Installation(modules=("cudf", "cupy"), requires=("cudf-cu12>=24.10",), needs=_needs_gpu),
+    listing=ON_GPU,
 )

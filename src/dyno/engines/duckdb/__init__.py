@@ -5,7 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.host.installation import version
@@ -78,25 +79,24 @@ ENGINE = EngineSpec(
         "records": PortSpec("dyno.engines.duckdb.tables:Table", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.tables:Arrays",
-            modules=arrays.MODULES,
-            requires=arrays.REQUIRES,
+            installation=Installation(modules=arrays.MODULES, requires=arrays.REQUIRES),
             clients="one",
             options=_threads(0),
         ),
         "series": PortSpec(
             "dyno.engines.duckdb.tables:Series",
-            modules=series.MODULES,
-            requires=series.REQUIRES,
+            installation=Installation(modules=series.MODULES, requires=series.REQUIRES),
             clients="one",
             options=_threads(0),
         ),
         "sql": PortSpec(
-            "dyno.engines.duckdb.sql:Sql", modules=("pyarrow",), requires=("pyarrow>=15",), options=_threads(0)
+            "dyno.engines.duckdb.sql:Sql",
+            installation=Installation(modules=("pyarrow",), requires=("pyarrow>=15",)),
+            options=_threads(0),
         ),
         "compute": PortSpec(
             "dyno.engines.duckdb.compute:compute",
-            modules=("pyarrow",),
-            requires=("pyarrow>=15",),
+            installation=Installation(modules=("pyarrow",), requires=("pyarrow>=15",)),
             clients="one",
             tiers={},
             options=_threads(0),
@@ -104,10 +104,11 @@ ENGINE = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    # DuckDB does this by itself after 16 MB of log.
-    seldom=Maintenance("checkpoint", lambda engine: engine.db.execute("CHECKPOINT")),
-    modules=("duckdb",),
-    requires=("duckdb>=1.2",),
+    crashes=CrashSpec(
+        # DuckDB does this by itself after 16 MB of log.
+        maintenance=Maintenance("checkpoint", lambda engine: engine.db.execute("CHECKPOINT"))
+    ),
+    installation=Installation(modules=("duckdb",), requires=("duckdb>=1.2",)),
     options=(Setting("memory_limit_mib", integer(0), 0, "buffer memory, in MiB; 0 for DuckDB's default, 80 %"),),
     clients="threads",
 )

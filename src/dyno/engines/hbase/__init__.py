@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Any
 
 from dyno.contracts.engine import PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
@@ -343,12 +344,11 @@ ENGINE = server_engine(
     settings=set_option.setting("settings", OURS),
     ports={"series": PortSpec("dyno.engines.hbase:Series")},
     tiers=TIERS,
-    modules=("happybase",),
-    requires=("happybase>=1.3",),
+    installation=Installation(modules=("happybase",), requires=("happybase>=1.3",)),
     options=(
         Setting("nodes", integer(1, MOST_NODES), 1, "region servers of Dyno's own, which share their files"),
         Setting("heap_mib", integer(0), 0, "memory of Java's for each node, in MiB; 0: 1024, or 512 of several"),
         Setting("compression", choice("NONE", "GZ"), "NONE", "of its files"),
     ),
-    starting=lambda options: 0.0 if options[URL] else NODE_SECONDS * (1 + int(str(options["nodes"]))),
+    start_seconds=lambda options: 0.0 if options[URL] else NODE_SECONDS * (1 + int(str(options["nodes"]))),
 )

@@ -17,7 +17,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from dyno.contracts.cleanup import undo_on_error
-from dyno.contracts.engine import Maintenance, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, Maintenance, PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Unavailable, Value
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
@@ -302,9 +303,11 @@ ENGINE = server_engine(
     settings=set_option.setting("settings", (*OURS, "data.index-version")),
     ports={"series": PortSpec(Series)},
     tiers=TIERS,
-    modules=("influxdb", "requests", "pyarrow"),
-    requires=("influxdb>=5.3", "requests>=2.28", "pyarrow>=15"),
-    packages=("influxdb",),
+    installation=Installation(
+        modules=("influxdb", "requests", "pyarrow"),
+        requires=("influxdb>=5.3", "requests>=2.28", "pyarrow>=15"),
+        packages=("influxdb",),
+    ),
     options=(
         Setting(
             "index",
@@ -314,6 +317,8 @@ ENGINE = server_engine(
         ),
     ),
     upkeep=Influx.upkeep,
-    # Each run takes some seconds.
-    seldom=Maintenance("its log written to its files", Influx.upkeep, every=30),
+    crashes=CrashSpec(
+        # Each run takes some seconds.
+        maintenance=Maintenance("its log written to its files", Influx.upkeep, every=30)
+    ),
 )

@@ -11,7 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from dyno.contracts.engine import Gap, Maintenance, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, Gap, Maintenance, PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import GoModule, Program
 from dyno.contracts.settings import Setting, integer
@@ -146,14 +147,13 @@ ENGINE = server_engine(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    modules=("pymongo",),
-    requires=("pymongo>=4.6",),
+    installation=Installation(modules=("pymongo",), requires=("pymongo>=4.6",)),
     options=(
         CLIENT_SETTING,
         Setting(
             "cache_mib", integer(1), 256, "SQLite's page cache of each connection, of a server of Dyno's own, in MiB"
         ),
     ),
-    seldom=Maintenance("checkpoint of the log", Ferret.checkpoint),
+    crashes=CrashSpec(maintenance=Maintenance("checkpoint of the log", Ferret.checkpoint)),
     clients="processes",
 )

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dyno.contracts.engine import PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentRecords, DocumentStore, connect
@@ -157,8 +158,7 @@ ENGINE = server_engine(
     ports={"records": PortSpec(DocumentRecords, caveats=(FIELDS,))},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    modules=("pymongo",),
-    requires=("pymongo>=4.6",),
+    installation=Installation(modules=("pymongo",), requires=("pymongo>=4.6",)),
     options=(
         CLIENT_SETTING,
         Setting("transactions", boolean, True, "write several records in one transaction; no: message by message"),

@@ -10,7 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Maintenance, Nodes, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, EngineSpec, Maintenance, Nodes, PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.mysql import server_galera, server_mariadb
@@ -247,15 +248,18 @@ def _removal_of_tables(name: str, options: Mapping[str, Value]) -> str:
 PORTS: Mapping[str, PortSpec] = {
     "records": PortSpec("dyno.engines.mysql.tables:Table", caveats=(COLUMNS,)),
     "arrays": PortSpec(
-        "dyno.engines.mysql.tables:Arrays", modules=arrays.MODULES, requires=arrays.REQUIRES, clients="one"
+        "dyno.engines.mysql.tables:Arrays",
+        installation=Installation(modules=arrays.MODULES, requires=arrays.REQUIRES),
+        clients="one",
     ),
     "series": PortSpec(
-        "dyno.engines.mysql.tables:Series", modules=series.MODULES, requires=series.REQUIRES, clients="one"
+        "dyno.engines.mysql.tables:Series",
+        installation=Installation(modules=series.MODULES, requires=series.REQUIRES),
+        clients="one",
     ),
     "transactions": PortSpec(
         "dyno.engines.mysql.tables:Transactions",
-        packages=("sysbench",),
-        needs=lambda options: missing_sysbench(),
+        installation=Installation(packages=("sysbench",), needs=lambda options: missing_sysbench()),
         removal=_removal_of_tables,
     ),
     "sql": PortSpec("dyno.engines.mysql.sql:Sql", caveats=(ESCAPED,)),
@@ -278,8 +282,11 @@ def _start(product: str, home: Path, tier: Tier, options: Mapping[str, Value], c
     return MariaDB(product, home, settings, clients, path, listener=listener(home, options))
 
 
-def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), **fields: Any) -> EngineSpec:
-    """Returns the declaration of the engine for MariaDB or MySQL. `schemes` are those of a user's server."""
+def declaration(
+    product: str, *schemes: str, package: str, options: tuple[Setting, ...] = (), **fields: Any
+) -> EngineSpec:
+    """Returns the declaration of the engine for MariaDB or MySQL. `schemes` are those of a user's server. `package`
+    is the server's Debian package."""
 
     def needs(options: Mapping[str, Value]) -> str | None:
         if options["client"] == "c" and importlib.util.find_spec("_mysql_connector") is None:
@@ -298,11 +305,9 @@ def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), 
         settings=set_option.setting("system variables", (*TIERS[Tier.POWER], *NEVER, *OURS, *server_galera.OURS)),
         sized=("innodb_buffer_pool_size", "cache_mib", CACHE_MIB),
         refuse=refuse,
-        needs=needs,
+        installation=Installation(modules=("pymysql",), requires=REQUIRES, packages=(package,), needs=needs),
         tiers=TIERS,
         default_tier=Tier.PROCESS,
-        modules=("pymysql",),
-        requires=REQUIRES,
         options=(
             Setting(
                 "client",
@@ -315,8 +320,10 @@ def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), 
         ),
         listens=True,
         upkeep=InnoDB.upkeep,
-        # A checkpoint writes all changed pages, as the server does when its log fills up.
-        seldom=Maintenance("checkpoint", lambda engine: engine.client.execute(CHECKPOINT).fetchall()),
+        crashes=CrashSpec(
+            # A checkpoint writes all changed pages, as the server does when its log fills up.
+            maintenance=Maintenance("checkpoint", lambda engine: engine.client.execute(CHECKPOINT).fetchall())
+        ),
         clients="processes",
         **fields,
     )
@@ -326,7 +333,7 @@ MYSQL = declaration(
     server_mariadb.MYSQL,
     "mysql",
     ports=PORTS,
-    packages=("mysql-server-core-8.0",),
+    package="mysql-server-core-8.0",
     untested="no MySQL server could be had to run it on; it was run on MariaDB, which the row then names",
 )
 
@@ -335,7 +342,7 @@ MARIADB = declaration(
     server_mariadb.MARIADB,
     *("mariadb", "mysql"),
     ports=PORTS,
-    packages=("mariadb-server-core",),
+    package="mariadb-server-core",
     options=(Setting(NODES, integer(1, MOST), 1, "servers of Dyno's own, in a Galera cluster if several"),),
-    starting=lambda options: NODE_SECONDS * (int(str(options[NODES])) - 1),
+    start_seconds=lambda options: NODE_SECONDS * (int(str(options[NODES])) - 1),
 )

@@ -9,7 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.engines.arraystores.flushing import flush, replace
@@ -297,9 +298,8 @@ ENGINE = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Maintenance("every commit is a file of its own, and nothing else is ever done"),
-    modules=("pyarrow", "pandas"),
-    requires=("pyarrow>=15", "pandas>=2.0"),
+    crashes=CrashSpec(maintenance=Maintenance("every commit is a file of its own, and nothing else is ever done")),
+    installation=Installation(modules=("pyarrow", "pandas"), requires=("pyarrow>=15", "pandas>=2.0")),
     options=(
         Setting("group_rows", integer(1, CHUNK_ROWS), CHUNK_ROWS, "rows of a row group"),
         Setting("compression", choice("snappy", "zstd", "lz4", "gzip", "none"), "snappy", "of columns (the default)"),

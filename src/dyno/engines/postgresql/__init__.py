@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.cleanup import undo_on_error
-from dyno.contracts.engine import Maintenance, Nodes, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, Maintenance, Nodes, PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.passwords import HARMLESS, mask_password, without_password
@@ -287,7 +288,9 @@ ENGINE = server_engine(
     ports={
         "records": PortSpec("dyno.engines.postgresql.tables:Table", caveats=(COLUMNS,)),
         "arrays": PortSpec(
-            "dyno.engines.postgresql.tables:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
+            "dyno.engines.postgresql.tables:Arrays",
+            installation=Installation(modules=MODULES, requires=REQUIRES),
+            clients="one",
         ),
         "series": PortSpec(
             "dyno.engines.postgresql.tables:Series",
@@ -303,13 +306,14 @@ ENGINE = server_engine(
             ),
         ),
         "sql": PortSpec("dyno.engines.postgresql.sql:Sql"),
-        "transactions": PortSpec("dyno.engines.postgresql:Transactions", packages=("sysbench",), needs=missing_tools),
+        "transactions": PortSpec(
+            "dyno.engines.postgresql:Transactions",
+            installation=Installation(packages=("sysbench",), needs=missing_tools),
+        ),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    modules=("psycopg",),
-    requires=("psycopg[binary]>=3.1",),
-    packages=("postgresql",),
+    installation=Installation(modules=("psycopg",), requires=("psycopg[binary]>=3.1",), packages=("postgresql",)),
     options=(
         Setting(
             "client",
@@ -334,6 +338,10 @@ ENGINE = server_engine(
     ),
     listens=True,
     upkeep=Postgres.upkeep,
-    seldom=Maintenance("checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), times=Postgres.checkpoints),
+    crashes=CrashSpec(
+        maintenance=Maintenance(
+            "checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), times=Postgres.checkpoints
+        )
+    ),
     clients="processes",
 )

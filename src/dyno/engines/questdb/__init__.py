@@ -18,7 +18,8 @@ from time import sleep
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from dyno.contracts.engine import Maintenance, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, Maintenance, PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
@@ -297,9 +298,13 @@ ENGINE = server_engine(
     settings=set_option.setting("settings", OURS),
     ports={"series": PortSpec(Series)},
     tiers=TIERS,
-    modules=("questdb", "psycopg", "requests", "pandas", "pyarrow"),
-    requires=("questdb>=6", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
-    seldom=Maintenance("partitions squashed, and old files removed", Quest.squash),
-    # The server merges the log into the table in the background, so only the log proves the tier.
-    log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),
+    installation=Installation(
+        modules=("questdb", "psycopg", "requests", "pandas", "pyarrow"),
+        requires=("questdb>=6", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
+    ),
+    crashes=CrashSpec(
+        maintenance=Maintenance("partitions squashed, and old files removed", Quest.squash),
+        # The server merges the log into the table in the background, so only the log proves the tier.
+        log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),
+    ),
 )

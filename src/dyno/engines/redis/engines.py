@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.copyable import Copyable
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, EngineSpec, Maintenance, PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.safe_read import toml
@@ -351,9 +352,11 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
         ports={"records": PortSpec("dyno.engines.redis.records:KeyedRecords", caveats=(MSGPACK,))},
         tiers=TIERS,
         default_tier=Tier.PROCESS,
-        modules=("redis", "hiredis"),
-        requires=("redis[hiredis]>=6", "hiredis>=3", *requires),
-        packages=program.names,
+        installation=Installation(
+            modules=("redis", "hiredis"),
+            requires=("redis[hiredis]>=6", "hiredis>=3", *requires),
+            packages=program.names,
+        ),
         options=(
             Setting(
                 "client",
@@ -365,7 +368,7 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
             Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
         ),
         listens=True,
-        seldom=Maintenance("log written anew", lambda engine: rewrite(engine.client)),
+        crashes=CrashSpec(maintenance=Maintenance("log written anew", lambda engine: rewrite(engine.client))),
         clients="processes",
         in_memory=True,
     )

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.engine import CrashSpec, EngineSpec, PortSpec, Server, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines import postgresql
@@ -252,13 +253,16 @@ ENGINE = EngineSpec(
     name="relstorage",
     title="RelStorage, ZODB in a SQL database",
     opener=Relational,
-    library_works=True,
+    server=ServerSpec(library_works=True, create=serve, remove=remove),
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
     # Users run RelStorage at this tier, which is also the tier of ZODB's other storages.
     default_tier=Tier.POWER,
-    modules=("ZODB", "relstorage"),
-    requires=(*databases.REQUIRES, "RelStorage>=4", "psycopg2-binary>=2.9", "PyMySQL>=1.1"),
+    installation=Installation(
+        modules=("ZODB", "relstorage"),
+        requires=(*databases.REQUIRES, "RelStorage>=4", "psycopg2-binary>=2.9", "PyMySQL>=1.1"),
+        needs=needs,
+    ),
     options=(
         Setting("backend", choice(*BACKENDS), "sqlite", "the database: in the process, or a server of Dyno's own"),
         Setting("driver", choice("", *DRIVERS), "", "library of the database's; by default the backend's first"),
@@ -269,10 +273,7 @@ ENGINE = EngineSpec(
         Setting("server_cache_mib", integer(5), 256, "cache of the database: shared buffers, or buffer pool, in MiB"),
     ),
     refuse=refuse,
-    server=serve,
-    seldom=databases.PACK,
-    remove=remove,
-    needs=needs,
+    crashes=CrashSpec(maintenance=databases.PACK),
     clients="processes",
     sharing=databases.sharing,
 )

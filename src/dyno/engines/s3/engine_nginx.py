@@ -14,7 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3 import http_requests
@@ -185,9 +186,9 @@ ENGINE = EngineSpec(
     ports={"requests": PortSpec("dyno.engines.s3.http_requests:Requests")},
     # This engine stores nothing.
     tiers={},
-    modules=("pycurl",),
-    requires=("pycurl>=7.45.7",),
-    packages=("nginx-light", "openssl"),
+    installation=Installation(
+        modules=("pycurl",), requires=("pycurl>=7.45.7",), packages=("nginx-light", "openssl"), needs=needs
+    ),
     options=(
         Setting("tls", boolean, False, "serve by TLS, with a self-signed certificate"),
         Setting("verify", boolean, False, "with tls: require a client certificate, which the client has"),
@@ -195,6 +196,5 @@ ENGINE = EngineSpec(
         Setting("workers", integer(1, 1_024), 1, "worker processes"),
         KIND.setting,
     ),
-    server=serve,
-    needs=needs,
+    server=ServerSpec(serve),
 )

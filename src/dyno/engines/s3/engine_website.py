@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, Listing, PortSpec, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.settings import Setting, boolean
 from dyno.engines.s3 import http_requests
@@ -93,15 +94,13 @@ ENGINE = EngineSpec(
     opener=Site,
     ports={"requests": PortSpec("dyno.engines.s3.http_requests:Requests")},
     tiers={},
-    modules=("pycurl",),
-    requires=("pycurl>=7.45.7",),
+    installation=Installation(modules=("pycurl",), requires=("pycurl>=7.45.7",), needs=needs),
     options=(
         Setting(URL, addresses, "", "URLs to request, separated by blanks; or env:NAME or file:PATH", True),
         Setting("insecure", boolean, False, "accept any certificate"),
         *(Setting(name, str, "", help) for name, help in FILES.items()),
         Setting("secret", secret, "", "a header that is a secret: NAME: VALUE; or env:NAME or file:PATH", True),
     ),
-    server=lambda home, tier, options, clients: UserServer(str(options[URL])),
-    needs=needs,
-    by_default=False,
+    server=ServerSpec(lambda home, tier, options, clients: UserServer(str(options[URL]))),
+    listing=Listing(by_default=False),
 )

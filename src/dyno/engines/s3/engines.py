@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.engine import EngineSpec, Listing, PortSpec, Server, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import GoModule, Program
 from dyno.contracts.settings import Setting, integer
@@ -208,13 +209,12 @@ def _declare(cls: type[S3Server], title: str) -> EngineSpec:
         opener=Store,
         ports={"bucket": PortSpec("dyno.engines.s3.objects:Objects")},
         tiers={Tier.PROCESS: {"flushes": cls.flushes}},
-        modules=("boto3", "pycurl"),
-        requires=("boto3>=1.36", "pycurl>=7.45.7"),
-        programs=(program,),
+        installation=Installation(
+            modules=("boto3", "pycurl"), requires=("boto3>=1.36", "pycurl>=7.45.7"), programs=(program,), needs=needs
+        ),
         options=(buckets.CLIENT, cls.server.setting, THROTTLE),
-        server=serve,
-        needs=needs,
-        by_default=False,
+        server=ServerSpec(serve),
+        listing=Listing(by_default=False),
     )
 
 
@@ -292,8 +292,7 @@ S3 = EngineSpec(
     opener=UserStore,
     ports={"bucket": PortSpec("dyno.engines.s3.objects:Objects")},
     tiers={},
-    modules=("boto3", "pycurl"),
-    requires=("boto3>=1.36", "pycurl>=7.45.7"),
+    installation=Installation(modules=("boto3", "pycurl"), requires=("boto3>=1.36", "pycurl>=7.45.7"), needs=needs),
     options=(
         user_server.setting("https", "http"),
         buckets.CLIENT,
@@ -301,9 +300,8 @@ S3 = EngineSpec(
         Setting("region", str, "", "its region; empty: as configured for the AWS tools"),
         Setting("profile", str, "", "profile of the AWS tools' configuration"),
     ),
-    server=lambda home, tier, options, clients: UserServer(str(options[URL])),
-    remove=remove,
-    removal=removal,
-    needs=needs,
-    by_default=False,
+    server=ServerSpec(
+        create=lambda home, tier, options, clients: UserServer(str(options[URL])), remove=remove, removal=removal
+    ),
+    listing=Listing(by_default=False),
 )

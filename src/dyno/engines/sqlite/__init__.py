@@ -7,7 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.servers import set_option
@@ -150,7 +151,9 @@ ENGINE = EngineSpec(
     ports={
         "records": PortSpec("dyno.engines.sqlite.tables:Records", caveats=(COLUMNS,)),
         "arrays": PortSpec(
-            "dyno.engines.sqlite.tables:Arrays", modules=("pandas",), requires=("pandas>=2.0",), clients="one"
+            "dyno.engines.sqlite.tables:Arrays",
+            installation=Installation(modules=("pandas",), requires=("pandas>=2.0",)),
+            clients="one",
         ),
         "series": PortSpec("dyno.engines.sqlite.tables:Series", clients="one"),
         "sql": PortSpec("dyno.engines.sqlite.sql:Sql"),
@@ -161,10 +164,14 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     refuse=refuse,
-    # SQLite does this by itself after 1,000 pages.
-    seldom=Maintenance("checkpoint of the log", lambda engine: engine.connection.execute(CHECKPOINT).fetchall()),
-    intact=SQLite.intact,
-    modules=("sqlite3",),
+    crashes=CrashSpec(
+        # SQLite does this by itself after 1,000 pages.
+        maintenance=Maintenance(
+            "checkpoint of the log", lambda engine: engine.connection.execute(CHECKPOINT).fetchall()
+        ),
+        intact=SQLite.intact,
+    ),
+    installation=Installation(modules=("sqlite3",)),
     options=(
         Setting(
             "journal_mode",

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Absent, Fact, Refused, Tier, Unavailable, Value
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.rank import rank
@@ -377,7 +378,6 @@ ENGINE = EngineSpec(
     opener=Sysbench,
     ports={name: PortSpec(lambda engine: engine) for name in ("primes", "memory-access")},
     tiers={},
-    packages=("sysbench",),
-    needs=lambda options: missing(),
+    installation=Installation(packages=("sysbench",), needs=lambda options: missing()),
     clients="threads",
 )

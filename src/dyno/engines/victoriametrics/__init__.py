@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Gap, PortSpec, Server
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, integer
@@ -320,8 +321,8 @@ ENGINE = server_engine(
         )
     },
     tiers=TIERS,
-    modules=("requests", "orjson"),
-    requires=("requests>=2.28", "orjson>=3.9"),
-    packages=("victoria-metrics",),
+    installation=Installation(
+        modules=("requests", "orjson"), requires=("requests>=2.28", "orjson>=3.9"), packages=("victoria-metrics",)
+    ),
     options=(Setting("cache_mib", integer(1), 256, "memory for the caches of a server of Dyno's own, in MiB"),),
 )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.host import filesystem
@@ -86,8 +87,7 @@ def in_memory(name: str, title: str, storage: Callable[[], Any]) -> EngineSpec:
         opener=partial(_InMemory, storage),
         ports={"objects": PortSpec(Objects)},
         tiers={Tier.VOLATILE: {}},
-        modules=("ZODB",),
-        requires=REQUIRES,
+        installation=Installation(modules=("ZODB",), requires=REQUIRES),
         clients="threads",
         in_memory=True,
     )

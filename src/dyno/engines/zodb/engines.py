@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import CrashSpec, EngineSpec, Listing, PortSpec, ServerSpec
+from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.zodb import databases
@@ -65,10 +66,9 @@ FILESTORAGE = EngineSpec(
     opener=File,
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
-    modules=("ZODB",),
-    requires=databases.REQUIRES,
+    installation=Installation(modules=("ZODB",), requires=databases.REQUIRES),
     clients="threads",
-    seldom=databases.APPENDED,
+    crashes=CrashSpec(maintenance=databases.APPENDED),
 )
 
 
@@ -97,11 +97,13 @@ ZEO = EngineSpec(
     name="zeo",
     title="ZEO, a server in front of ZODB's FileStorage",
     opener=Client,
-    library_works=True,
+    server=ServerSpec(
+        library_works=True,
+        create=lambda home, tier, options, clients: databases.ZEO(home, int(str(options["invalidation_queue"]))),
+    ),
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
-    modules=("ZODB", "ZEO"),
-    requires=(*databases.REQUIRES, "ZEO>=6"),
+    installation=Installation(modules=("ZODB", "ZEO"), requires=(*databases.REQUIRES, "ZEO>=6")),
     options=(
         Setting("cache_mib", integer(1), 256, "cache of each client process, in MiB (ZEO's default: 20)"),
         Setting(
@@ -112,11 +114,10 @@ ZEO = EngineSpec(
         ),
         databases.SHARING,
     ),
-    server=lambda home, tier, options, clients: databases.ZEO(home, int(str(options["invalidation_queue"]))),
-    seldom=databases.APPENDED,
+    crashes=CrashSpec(maintenance=databases.APPENDED),
     clients="processes",
     sharing=databases.sharing,
-    by_default=False,
+    listing=Listing(by_default=False),
 )
 
 
@@ -162,25 +163,31 @@ RELSTORAGE_ORACLE = EngineSpec(
     name="relstorage_oracle",
     title="RelStorage, ZODB in an Oracle database",
     opener=Oracle,
-    library_works=True,
+    server=ServerSpec(
+        library_works=True,
+        create=lambda home, tier, options, clients: UserServer(
+            str(options[URL]), partial(loopback.of_url, port=1_521, secure=())
+        ),
+    ),
     ports={"objects": PortSpec(databases.Objects)},
     tiers=ORACLE_TIERS,
-    modules=("ZODB", "relstorage", "cx_Oracle"),
-    requires=(*databases.REQUIRES, "RelStorage>=4", "cx_Oracle>=8; python_version < '3.11'"),
-    # This is the last Python version for which cx_Oracle has binary wheels.
-    python="3.10",
+    installation=Installation(
+        modules=("ZODB", "relstorage", "cx_Oracle"),
+        requires=(*databases.REQUIRES, "RelStorage>=4", "cx_Oracle>=8; python_version < '3.11'"),
+        # This is the last Python version for which cx_Oracle has binary wheels.
+        python="3.10",
+        needs=lambda options: None if options[URL] else "needs an Oracle server of your own: name it with url=",
+    ),
     options=(
         user_server.setting("oracle"),
         Setting("history", choice("keep", "free"), "keep", "whether old states are kept until a pack"),
         Setting("cache_mib", integer(1), 256, "cache of each client, in MiB (RelStorage's default: 10)"),
     ),
-    server=lambda home, tier, options, clients: UserServer(
-        str(options[URL]), partial(loopback.of_url, port=1_521, secure=())
-    ),
-    needs=lambda options: None if options[URL] else "needs an Oracle server of your own: name it with url=",
     clients="processes",
-    by_default=False,
-    untested="no Oracle server could be had where Dyno is made; it is RelStorage's adapter and no more",
+    listing=Listing(
+        by_default=False,
+        untested="no Oracle server could be had where Dyno is made; it is RelStorage's adapter and no more",
+    ),
 )
 
 NO_NEO = "its newest release, neoppod 1.12 of 2019, runs on Python 2.7 only, and Dyno's trials run on 3.10 and later"
@@ -189,11 +196,9 @@ NEO = EngineSpec(
     name="neo",
     title="NEO, ZODB distributed over servers",
     opener=databases.Database,
-    library_works=True,
     ports={"objects": PortSpec(databases.Objects)},
     tiers={Tier.POWER: {}},
-    needs=lambda options: f"can't be run: {NO_NEO}",
+    installation=Installation(needs=lambda options: f"can't be run: {NO_NEO}"),
     clients="processes",
-    by_default=False,
-    untested=NO_NEO,
+    listing=Listing(by_default=False, untested=NO_NEO),
 )

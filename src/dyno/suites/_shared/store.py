@@ -124,13 +124,14 @@ class OnStore(Workload):
 
     def _directories(self) -> list[Path]:
         """Returns the directories that hold the closed store, the store's own first; none if they can't be copied."""
-        spec, store, server = self._job.spec, self._store, self._job.server
+        store = self._store
+        server = self._job.server
         assert store is not None
         if self._job.tier is Tier.VOLATILE:
             return []
         if isinstance(server, Copyable):
             return [store, server.data]
-        return [store] if spec.server is None and spec.remove is None else []
+        return [store] if self._job.spec.server is None else []
 
     def _worth_sealing(self, directories: list[Path]) -> bool:
         files = list(self.engine().files())

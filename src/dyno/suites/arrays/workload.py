@@ -233,7 +233,7 @@ class ArraysHistory:
     def __init__(self, job: Job) -> None:
         self._job, self._dataset = job, Dataset(job.seed)
         gaps = {gap.check for gap in job.spec.gaps}
-        self._updating = not job.spec.in_place and "updates" not in gaps
+        self._updating = not job.spec.crashes.in_place and "updates" not in gaps
         self._states: list[Mapping[str, Any]] = [{}]
         self._columns = {name: values.copy() for name, values in self._dataset.chunk(range(0)).items()}
 
