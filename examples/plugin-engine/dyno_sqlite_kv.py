@@ -32,9 +32,8 @@ class SQLiteKV:
         self._path = home / "kv.sqlite"
         self._pragmas = {**TIERS[tier], "cache_size": -int(options["cache_mib"]) * 1024}
         self._connection = self.connect()
-        self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS kv (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
-        )
+        table = "kv (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+        self._connection.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 
     def connect(self) -> sqlite3.Connection:
         # Autocommit: only an explicit BEGIN starts a transaction.

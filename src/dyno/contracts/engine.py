@@ -172,11 +172,11 @@ class ServerSpec:
 class CrashSpec:
     """What `dyno crash` and the proofs of tiers use of an engine."""
 
+    maintenance: Maintenance | None = None
+    """The engine's maintenance. If it is None (unknown), no crash is tested in the middle of maintenance."""
     log: tuple[str, ...] = ()
     """Glob patterns, relative to the store's directory, of the files that hold a commit when it is acknowledged
     ('*/wal/*'). For engines that write other files in the background: only the matching files prove the tiers."""
-    maintenance: Maintenance | None = None
-    """The engine's maintenance. If it is None (unknown), no crash is tested in the middle of maintenance."""
     intact: Callable[[Any], str | None] | None = None
     """Called with the opened engine; runs the engine's own check of its files and returns what is wrong, or None."""
     in_place: str = ""

@@ -127,10 +127,8 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    crashes=CrashSpec(
-        # This writes the memtable to a table, begins a new log and merges tables, as LevelDB does with a full buffer.
-        maintenance=Maintenance("new log, and compaction", lambda engine: engine.db.compact_range())
-    ),
+    # This writes the memtable to a table, begins a new log and merges tables, as LevelDB does with a full buffer.
+    crashes=CrashSpec(Maintenance("new log, and compaction", lambda engine: engine.db.compact_range())),
     installation=Installation(
         modules=("plyvel",),
         # plyvel has no wheels for later versions of Python.

@@ -150,9 +150,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    crashes=CrashSpec(
-        maintenance=Maintenance("every commit writes its pages and the root, and nothing else is ever done")
-    ),
+    crashes=CrashSpec(Maintenance("every commit writes its pages and the root, and nothing else is ever done")),
     installation=Installation(modules=("lmdb",), requires=("lmdb>=1.4",)),
     options=(
         Setting("map_size_gib", integer(1, 16_384), 64, "largest size of the database, in GiB (address space)"),

@@ -194,7 +194,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys, gaps=(NO_SNAPSHOT,)), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    crashes=CrashSpec(maintenance=Maintenance("new log, and compaction", RocksDB.compact, times=RocksDB.versions)),
+    crashes=CrashSpec(Maintenance("new log, and compaction", RocksDB.compact, times=RocksDB.versions)),
     installation=Installation(modules=("rocksdict",), requires=("rocksdict>=0.3.23",)),
     options=(
         Setting("cache_mib", integer(1), 256, "block cache, in MiB"),

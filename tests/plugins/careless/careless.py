@@ -112,7 +112,7 @@ LEVELDB = careless("leveldb", Tier.POWER, opener=SmallLevelDB, crashes=CrashSpec
 ROCKSDB = careless("rocksdb", Tier.PROCESS, opener=CarelessRocksDB, crashes=CrashSpec())
 DUCKDB = careless("duckdb", Tier.POWER, opener=FlushingDuckDB)
 # Includes packing, which an administrator may do at the time of a power cut.
-FILESTORAGE = careless("filestorage", Tier.POWER, crashes=CrashSpec(maintenance=databases.PACK))
+FILESTORAGE = careless("filestorage", Tier.POWER, crashes=CrashSpec(databases.PACK))
 
 
 class Dying(SQLite):

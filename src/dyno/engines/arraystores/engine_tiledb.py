@@ -172,9 +172,7 @@ ENGINE = EngineSpec(
     },
     # A fragment becomes valid when its commit file exists, which is written last.
     tiers={Tier.PROCESS: {}},
-    crashes=CrashSpec(
-        maintenance=Maintenance("every commit is a fragment of its own, and nothing else is ever done")
-    ),
+    crashes=CrashSpec(Maintenance("every commit is a fragment of its own, and nothing else is ever done")),
     installation=Installation(modules=("tiledb", "pandas"), requires=("tiledb>=0.33", "pandas>=2.0")),
     options=(Setting("compression", choice("none", "zstd"), "none", "of tiles (TileDB's default: none)"),),
 )

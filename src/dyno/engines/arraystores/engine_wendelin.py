@@ -220,7 +220,7 @@ ENGINE = EngineSpec(
     name="wendelin",
     title="Wendelin.core, arrays in ZODB that are larger than memory",
     opener=Wendelin,
-    server=ServerSpec(library_works=True, create=serve),
+    server=ServerSpec(serve, library_works=True),
     ports={"arrays": PortSpec(lambda engine: BoundedArrays(engine) if engine.bound else Arrays(engine))},
     tiers=TIERS,
     installation=Installation(
@@ -246,5 +246,5 @@ ENGINE = EngineSpec(
         Setting("pages_mib", integer(0), 0, "largest size of the array's pages in memory, in MiB; 0 for no limit"),
         LAYOUT,
     ),
-    crashes=CrashSpec(maintenance=databases.APPENDED),
+    crashes=CrashSpec(databases.APPENDED),
 )

@@ -72,8 +72,6 @@ ENGINE = EngineSpec(
     installation=Installation(
         modules=("zarr", "pandas"), requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0")
     ),
-    crashes=CrashSpec(
-        maintenance=Maintenance("every commit replaces files, and nothing else is ever done"), in_place=IN_PLACE
-    ),
+    crashes=CrashSpec(Maintenance("every commit replaces files, and nothing else is ever done"), in_place=IN_PLACE),
     options=(Setting("compression", choice("zstd", "none"), "zstd", "of chunks (Zarr's default: zstd)"),),
 )

@@ -286,9 +286,7 @@ NUMPY_MEMMAP = EngineSpec(
     default_tier=Tier.PROCESS,
     installation=Installation(modules=("pandas",), requires=("pandas>=2.0",)),
     crashes=CrashSpec(
-        maintenance=Maintenance(
-            "every commit stores its rows and the file of their number, and nothing else is ever done"
-        ),
+        Maintenance("every commit stores its rows and the file of their number, and nothing else is ever done"),
         in_place=IN_PLACE,
     ),
 )

@@ -215,5 +215,5 @@ ENGINE = EngineSpec(
         modules=("chdb", "pandas", "pyarrow"), requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15")
     ),
     options=(Setting("threads", integer(0, 1024), 0, "threads of a query; 0 for ClickHouse's default"),),
-    crashes=CrashSpec(maintenance=Maintenance("merge of all parts", ChDB.merge)),
+    crashes=CrashSpec(Maintenance("merge of all parts", ChDB.merge)),
 )

@@ -252,5 +252,5 @@ ENGINE = server_engine(
         packages=("clickhouse-server",),
     ),
     options=(Setting("cache_mib", integer(1), 256, "cache of marks of a server of Dyno's own, in MiB"),),
-    crashes=CrashSpec(maintenance=Maintenance("merge of all parts", Click.merge)),
+    crashes=CrashSpec(Maintenance("merge of all parts", Click.merge)),
 )

@@ -79,13 +79,13 @@ ENGINE = EngineSpec(
         "records": PortSpec("dyno.engines.duckdb.tables:Table", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.tables:Arrays",
-            installation=Installation(modules=arrays.MODULES, requires=arrays.REQUIRES),
+            installation=arrays.INSTALLATION,
             clients="one",
             options=_threads(0),
         ),
         "series": PortSpec(
             "dyno.engines.duckdb.tables:Series",
-            installation=Installation(modules=series.MODULES, requires=series.REQUIRES),
+            installation=series.INSTALLATION,
             clients="one",
             options=_threads(0),
         ),
@@ -104,10 +104,8 @@ ENGINE = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    crashes=CrashSpec(
-        # DuckDB does this by itself after 16 MB of log.
-        maintenance=Maintenance("checkpoint", lambda engine: engine.db.execute("CHECKPOINT"))
-    ),
+    # DuckDB does this by itself after 16 MB of log.
+    crashes=CrashSpec(Maintenance("checkpoint", lambda engine: engine.db.execute("CHECKPOINT"))),
     installation=Installation(modules=("duckdb",), requires=("duckdb>=1.2",)),
     options=(Setting("memory_limit_mib", integer(0), 0, "buffer memory, in MiB; 0 for DuckDB's default, 80 %"),),
     clients="threads",

@@ -317,8 +317,6 @@ ENGINE = server_engine(
         ),
     ),
     upkeep=Influx.upkeep,
-    crashes=CrashSpec(
-        # Each run takes some seconds.
-        maintenance=Maintenance("its log written to its files", Influx.upkeep, every=30)
-    ),
+    # Each run takes some seconds.
+    crashes=CrashSpec(Maintenance("its log written to its files", Influx.upkeep, every=30)),
 )

@@ -154,6 +154,6 @@ ENGINE = server_engine(
             "cache_mib", integer(1), 256, "SQLite's page cache of each connection, of a server of Dyno's own, in MiB"
         ),
     ),
-    crashes=CrashSpec(maintenance=Maintenance("checkpoint of the log", Ferret.checkpoint)),
+    crashes=CrashSpec(Maintenance("checkpoint of the log", Ferret.checkpoint)),
     clients="processes",
 )

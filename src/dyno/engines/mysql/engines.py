@@ -249,12 +249,12 @@ PORTS: Mapping[str, PortSpec] = {
     "records": PortSpec("dyno.engines.mysql.tables:Table", caveats=(COLUMNS,)),
     "arrays": PortSpec(
         "dyno.engines.mysql.tables:Arrays",
-        installation=Installation(modules=arrays.MODULES, requires=arrays.REQUIRES),
+        installation=arrays.INSTALLATION,
         clients="one",
     ),
     "series": PortSpec(
         "dyno.engines.mysql.tables:Series",
-        installation=Installation(modules=series.MODULES, requires=series.REQUIRES),
+        installation=series.INSTALLATION,
         clients="one",
     ),
     "transactions": PortSpec(
@@ -320,10 +320,8 @@ def declaration(
         ),
         listens=True,
         upkeep=InnoDB.upkeep,
-        crashes=CrashSpec(
-            # A checkpoint writes all changed pages, as the server does when its log fills up.
-            maintenance=Maintenance("checkpoint", lambda engine: engine.client.execute(CHECKPOINT).fetchall())
-        ),
+        # A checkpoint writes all changed pages, as the server does when its log fills up.
+        crashes=CrashSpec(Maintenance("checkpoint", lambda engine: engine.client.execute(CHECKPOINT).fetchall())),
         clients="processes",
         **fields,
     )

@@ -298,7 +298,7 @@ ENGINE = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    crashes=CrashSpec(maintenance=Maintenance("every commit is a file of its own, and nothing else is ever done")),
+    crashes=CrashSpec(Maintenance("every commit is a file of its own, and nothing else is ever done")),
     installation=Installation(modules=("pyarrow", "pandas"), requires=("pyarrow>=15", "pandas>=2.0")),
     options=(
         Setting("group_rows", integer(1, CHUNK_ROWS), CHUNK_ROWS, "rows of a row group"),

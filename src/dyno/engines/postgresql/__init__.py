@@ -26,7 +26,7 @@ from dyno.servers.listen import LISTEN, listener
 from dyno.servers.process import KEEPS, program
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
-from dyno.suites.arrays.port import MODULES, REQUIRES
+from dyno.suites.arrays.port import INSTALLATION
 from dyno.suites.oltp import Load
 from dyno.suites.records.port import COLUMNS
 
@@ -289,7 +289,7 @@ ENGINE = server_engine(
         "records": PortSpec("dyno.engines.postgresql.tables:Table", caveats=(COLUMNS,)),
         "arrays": PortSpec(
             "dyno.engines.postgresql.tables:Arrays",
-            installation=Installation(modules=MODULES, requires=REQUIRES),
+            installation=INSTALLATION,
             clients="one",
         ),
         "series": PortSpec(
@@ -339,9 +339,7 @@ ENGINE = server_engine(
     listens=True,
     upkeep=Postgres.upkeep,
     crashes=CrashSpec(
-        maintenance=Maintenance(
-            "checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), times=Postgres.checkpoints
-        )
+        Maintenance("checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), times=Postgres.checkpoints)
     ),
     clients="processes",
 )

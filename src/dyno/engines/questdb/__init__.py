@@ -303,7 +303,7 @@ ENGINE = server_engine(
         requires=("questdb>=6", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
     ),
     crashes=CrashSpec(
-        maintenance=Maintenance("partitions squashed, and old files removed", Quest.squash),
+        Maintenance("partitions squashed, and old files removed", Quest.squash),
         # The server merges the log into the table in the background, so only the log proves the tier.
         log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),
     ),

@@ -368,7 +368,7 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
             Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
         ),
         listens=True,
-        crashes=CrashSpec(maintenance=Maintenance("log written anew", lambda engine: rewrite(engine.client))),
+        crashes=CrashSpec(Maintenance("log written anew", lambda engine: rewrite(engine.client))),
         clients="processes",
         in_memory=True,
     )

@@ -253,7 +253,7 @@ ENGINE = EngineSpec(
     name="relstorage",
     title="RelStorage, ZODB in a SQL database",
     opener=Relational,
-    server=ServerSpec(library_works=True, create=serve, remove=remove),
+    server=ServerSpec(serve, remove=remove, library_works=True),
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
     # Users run RelStorage at this tier, which is also the tier of ZODB's other storages.
@@ -273,7 +273,7 @@ ENGINE = EngineSpec(
         Setting("server_cache_mib", integer(5), 256, "cache of the database: shared buffers, or buffer pool, in MiB"),
     ),
     refuse=refuse,
-    crashes=CrashSpec(maintenance=databases.PACK),
+    crashes=CrashSpec(databases.PACK),
     clients="processes",
     sharing=databases.sharing,
 )

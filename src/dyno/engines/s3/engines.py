@@ -301,7 +301,7 @@ S3 = EngineSpec(
         Setting("profile", str, "", "profile of the AWS tools' configuration"),
     ),
     server=ServerSpec(
-        create=lambda home, tier, options, clients: UserServer(str(options[URL])), remove=remove, removal=removal
+        lambda home, tier, options, clients: UserServer(str(options[URL])), remove=remove, removal=removal
     ),
     listing=Listing(by_default=False),
 )

@@ -164,11 +164,9 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     refuse=refuse,
+    # SQLite does this by itself after 1,000 pages.
     crashes=CrashSpec(
-        # SQLite does this by itself after 1,000 pages.
-        maintenance=Maintenance(
-            "checkpoint of the log", lambda engine: engine.connection.execute(CHECKPOINT).fetchall()
-        ),
+        Maintenance("checkpoint of the log", lambda engine: engine.connection.execute(CHECKPOINT).fetchall()),
         intact=SQLite.intact,
     ),
     installation=Installation(modules=("sqlite3",)),

@@ -68,7 +68,7 @@ FILESTORAGE = EngineSpec(
     tiers=TIERS,
     installation=Installation(modules=("ZODB",), requires=databases.REQUIRES),
     clients="threads",
-    crashes=CrashSpec(maintenance=databases.APPENDED),
+    crashes=CrashSpec(databases.APPENDED),
 )
 
 
@@ -98,8 +98,8 @@ ZEO = EngineSpec(
     title="ZEO, a server in front of ZODB's FileStorage",
     opener=Client,
     server=ServerSpec(
+        lambda home, tier, options, clients: databases.ZEO(home, int(str(options["invalidation_queue"]))),
         library_works=True,
-        create=lambda home, tier, options, clients: databases.ZEO(home, int(str(options["invalidation_queue"]))),
     ),
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
@@ -114,7 +114,7 @@ ZEO = EngineSpec(
         ),
         databases.SHARING,
     ),
-    crashes=CrashSpec(maintenance=databases.APPENDED),
+    crashes=CrashSpec(databases.APPENDED),
     clients="processes",
     sharing=databases.sharing,
     listing=Listing(by_default=False),
@@ -164,10 +164,10 @@ RELSTORAGE_ORACLE = EngineSpec(
     title="RelStorage, ZODB in an Oracle database",
     opener=Oracle,
     server=ServerSpec(
-        library_works=True,
-        create=lambda home, tier, options, clients: UserServer(
+        lambda home, tier, options, clients: UserServer(
             str(options[URL]), partial(loopback.of_url, port=1_521, secure=())
         ),
+        library_works=True,
     ),
     ports={"objects": PortSpec(databases.Objects)},
     tiers=ORACLE_TIERS,

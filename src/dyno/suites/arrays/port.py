@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+from dyno.contracts.installation import Installation
+
 PORT = "arrays"
 Chunk = Mapping[str, Any]
 """Consecutive rows: for each column by name, a NumPy array of its type."""
@@ -55,7 +57,7 @@ KEY = "uid"
 """Column of the row number, from 1 up without gaps: the key for engines that can't find rows by position."""
 CHUNK_ROWS = 65_536
 """Maximum number of rows in a chunk, about 11 MB."""
-MODULES, REQUIRES = ("pandas", "pyarrow"), ("pandas>=2.0", "pyarrow>=15")
+INSTALLATION = Installation(modules=("pandas", "pyarrow"), requires=("pandas>=2.0", "pyarrow>=15"))
 """Modules and packages for engines that take chunks as Arrow tables. Other engines need only pandas."""
 
 

@@ -8,6 +8,8 @@ engines' files, which import this module.
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
+from dyno.contracts.installation import Installation
+
 PORT = "series"
 Array = Any
 """One-dimensional NumPy array."""
@@ -17,7 +19,7 @@ DTYPES = {"pv": "i4", "ts": "i8", "val": "f8", "stat": "i2", "sevr": "i2"}
 """NumPy data types of the arrays. Engines must return exactly these."""
 SAMPLE_BYTES = 24
 """Number of bytes of a sample in arrays."""
-MODULES, REQUIRES = ("pyarrow",), ("pyarrow>=15",)
+INSTALLATION = Installation(modules=("pyarrow",), requires=("pyarrow>=15",))
 """Modules and packages for engines whose client uses Arrow tables."""
 
 
