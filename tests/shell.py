@@ -1,7 +1,4 @@
-"""Runs Dyno's command line like a shell, and checks what it leaves behind.
-
-Imports nothing of Dyno, so that tests see what a user would see.
-"""
+"""Runs Dyno's command line like a shell, and checks what it leaves behind."""
 
 from __future__ import annotations
 
@@ -11,21 +8,26 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import pytest
+
 from dyno import results
+from dyno.cli import commands, console
 from dyno.report import export
 
 # On a disk by convention, while /tmp may be in memory.
 DISK = Path("/var/tmp")
 TESTS = Path(__file__).parent
+DATA = TESTS / "data"
 FAULTY = TESTS / "plugins" / "faulty"
 RECORDER = TESTS / "plugins" / "recorder"
 COMMAND = (sys.executable, "-m", "dyno")
@@ -42,6 +44,40 @@ class Ended(NamedTuple):
     status: int
     out: str
     err: str
+
+
+def run_here(words: list[str], home: Path, environment: Mapping[str, str]) -> Ended:
+    """Runs a command of Dyno in this process as a new process would: with files as its standard output and error,
+    this environment and this working directory. Restores all of them and the signal handlers."""
+    with contextlib.ExitStack() as stack:
+        out = stack.enter_context(tempfile.TemporaryFile("w+"))
+        err = stack.enter_context(tempfile.TemporaryFile("w+"))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for name in os.environ.keys() - environment.keys():
+            patch.delenv(name)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.chdir(home)
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            stream.flush()
+            # `prepare` replaces it.
+            patch.setattr(sys, name, stream)
+        stdin = stack.enter_context(Path(os.devnull).open())
+        for descriptor, file in enumerate((stdin, out, err)):
+            before = os.dup(descriptor)
+            stack.callback(os.close, before)
+            stack.callback(os.dup2, before, descriptor)
+            os.dup2(file.fileno(), descriptor)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            stack.callback(signal.signal, number, signal.getsignal(number))
+        console.prepare()
+        status = commands.run_command(words)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        out.seek(0)
+        err.seek(0)
+        return Ended(status, out.read(), err.read())
 
 
 @dataclass
@@ -69,8 +105,12 @@ class Shell:
         return {**kept, **ours, **self.given}
 
     def dyno(self, *arguments: object) -> Ended:
-        """Runs a command to its end, without a terminal."""
-        return self.sh(*COMMAND, *arguments)
+        """Runs a command to its end, without a terminal. A command that only reads runs in this process, where it
+        takes a fifth of the time, unless plug-ins or environment variables were given."""
+        words = list(map(str, arguments))
+        if commands.READS_ONLY.isdisjoint(words[:1]) or self.plugins or self.given:
+            return self.sh(*COMMAND, *words)
+        return run_here(words, self.home, self.environment())
 
     def sh(self, *words: object) -> Ended:
         ended = subprocess.run(

@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import COMMAND, FAULTY, PATIENCE, Ended, Shell, is_one_line, run_line, small
+from shell import COMMAND, DATA, FAULTY, PATIENCE, Ended, Shell, is_one_line, run_line, small
 
 import dyno.engines
 from dyno import registry
@@ -263,6 +264,22 @@ def test_version_and_help(shell: Shell) -> None:
 def test_console_script_equals_python_module(shell: Shell) -> None:
     script = Path(COMMAND[0]).with_name("dyno")
     assert shell.sh(script, "--version") == shell.dyno("--version")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", "r.json"],
+        ["show", "none.json"],
+        ["list", "sqlite"],
+        ["compare"],
+        ["check", "r.json"],
+        ["plot", "r.json"],
+    ],
+)
+def test_commands_in_the_test_process_equal_commands_in_their_own(shell: Shell, words: list[str]) -> None:
+    shutil.copy(DATA / "run-schema-3.json", shell.home / "r.json")
+    assert shell.sh(*COMMAND, *words) == shell.dyno(*words)
 
 
 def listed(shell: Shell, *words: str) -> str:

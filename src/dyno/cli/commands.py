@@ -125,6 +125,14 @@ def execute(arguments: Sequence[str] | None) -> NoReturn:
     if {*words[:1]} & READS_ONLY:
         gc.set_threshold(COLLECT_AFTER)
     gc.enable()
+    status = run_command(words)
+    # The interpreter collects garbage once more at exit, from every object that is not frozen.
+    gc.freeze()
+    sys.exit(status)
+
+
+def run_command(words: list[str]) -> int:
+    """Runs a command, prints its error, if any, as one line, and returns its exit status."""
     status, line = _invoke(words)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, quit_at_once)
@@ -134,9 +142,7 @@ def execute(arguments: Sequence[str] | None) -> NoReturn:
     if line is not None:
         hidden = tuple(secret for word in words for secret in secrets(word))
         print(f"dyno: {sanitize(mask_password(mask_secrets(line, hidden)), keep='')}", file=sys.stderr)
-    # The interpreter collects garbage once more at exit, from every object that is not frozen.
-    gc.freeze()
-    sys.exit(status)
+    return status
 
 
 def _invoke(words: list[str]) -> tuple[int, str | None]:
