@@ -28,6 +28,7 @@ from typing import Any
 from dyno import registry
 from dyno.contracts.model import Phase, Tier
 from dyno.contracts.pace import Pace
+from dyno.contracts.roles import define_suite
 from dyno.contracts.suite import Job, Workload
 from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.postgresql import Postgres
@@ -39,7 +40,8 @@ TABLES = {"tables": 2, "table_size": 100_000, "bank_scale": 5}
 SYSBENCH = {"point-select": "oltp_point_select", "read-only": "oltp_read_only", "read-write": "oltp_read_write"}
 PGBENCH = {"select-only": "select-only", "tpcb-like": "tpcb-like"}
 # pgbench's scripts. Source: PostgreSQL documentation, "pgbench".
-MADE = registry.suite("sql").made(
+MADE = define_suite(
+    registry.suite("sql"),
     {
         "transactions": {
             "select-only": {
@@ -65,7 +67,7 @@ MADE = registry.suite("sql").made(
                 }
             },
         }
-    }
+    },
 )
 PATTERNS = (r"transactions:\s+\d+\s+\(([\d.]+) per sec", r"tps = ([\d.]+)")
 

@@ -23,9 +23,10 @@ import dyno.suites
 from dyno.contracts.declarations import exception_text, type_errors
 from dyno.contracts.engine import EngineSpec, moved_field
 from dyno.contracts.model import BASE, VARIANT, UsageError
+from dyno.contracts.roles import define_suite, variants_of
 from dyno.contracts.sanitize import sanitize, unsafe_texts
 from dyno.contracts.settings import Setting, choice, unknown
-from dyno.contracts.suite import Suite, variants_of
+from dyno.contracts.suite import Suite
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
@@ -199,7 +200,7 @@ def suite(name: str, definition: Mapping[str, Any] | None = None) -> Suite:
     """Returns a suite, made by the user's definition if there is one. Raises UsageError, with the nearest name, if
     there is no such suite."""
     declared = _suite(name)
-    return declared if definition is None else declared.made(definition)
+    return declared if definition is None else define_suite(declared, definition)
 
 
 def engines() -> Iterator[EngineSpec]:

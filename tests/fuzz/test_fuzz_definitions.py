@@ -12,6 +12,7 @@ import pytest
 
 from dyno import registry
 from dyno.contracts.model import UsageError
+from dyno.contracts.roles import define_suite, inline_definition
 from dyno.suites.sql.definition import HOW, KEYS, OF_CHECK, OF_TRANSACTION
 
 if sys.version_info >= (3, 11):
@@ -108,7 +109,7 @@ def check_seeds(seeds: range, place: Path) -> None:
             ends["no TOML"] += 1
             continue
         try:
-            found = suite.made(suite.inlined(data, place))
+            found = define_suite(suite, inline_definition(suite, data, place))
         except UsageError as error:
             assert str(error).isprintable(), f"seed {seed}: {str(error)!r}"
             ends["refused"] += 1

@@ -72,6 +72,6 @@ def test_values_are_not_pasted_near_doubtful_quotes() -> None:
 
 def test_parameter_query_with_effect_is_refused() -> None:
     definition = {"data": "there", "transactions": {"query": {"script": {"": "SELECT :k"}}}}
-    (setting,) = [each for each in SUITE.made(definition).params if each.name == "k"]
+    (setting,) = [each for each in SUITE.define(definition).params if each.name == "k"]
     with pytest.raises(ValueError, match="lo_unlink"):
         setting.parse("from:SELECT lo_unlink(1)")

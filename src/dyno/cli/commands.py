@@ -32,7 +32,7 @@ COLLECT_AFTER = 1_000_000
 COMMANDS = {
     "run": ("run", "Measure engines on the work of SUITE, or run a plan file."),
     "capacity": ("capacity", "Find the highest rate at which limits hold, of each engine."),
-    "time": ("timing", "Compare the run times of commands, run in turns."),
+    "time": ("short_form", "Compare the run times of commands, run in turns."),
     "list": ("engines", "List suites and engines, with their tiers, options and parameters."),
     "install": ("engines", "Install what engines need: Python packages, programs, an interpreter of their own."),
     "doctor": ("doctor", "Describe this machine, how quiet it is, and what would spoil a measurement."),

@@ -20,6 +20,7 @@ from dyno.cli.flag_values import PATH, output_option
 from dyno.cli.run import carry_out, status
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
+from dyno.contracts.roles import define_suite, inline_definition
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting
 from dyno.options import RunRequest, as_list
@@ -67,7 +68,7 @@ def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
         _ask(shared, found, request, trust)
         suite = registry.suite(request.suite)
         if request.definition is not None:
-            suite = suite.made(suite.inlined(request.definition, request.base))
+            suite = define_suite(suite, inline_definition(suite, request.definition, request.base))
         missing = {
             named.asked: "was a server or a file of whoever made it"
             for named in map(split, request.engines)

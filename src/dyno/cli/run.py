@@ -19,9 +19,11 @@ from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_opti
 from dyno.cli.progress import observer
 from dyno.cli.resuming import resume_command
 from dyno.cli.show import PRICES
-from dyno.contracts.model import MAY_WRITE, Refused, UsageError
+from dyno.cli.suite_flags import add_flags, apply_flags, given_flags
+from dyno.contracts.model import MAY_WRITE, Refused, UsageError, Value
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.probe_time import USUAL_PROBES
+from dyno.contracts.roles import inline_definition
 from dyno.contracts.settings import PARAMS, SIZE, SWITCH, WHOLE
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES, OPTIONS, SEARCHED, Option, RunRequest
@@ -101,22 +103,6 @@ def request(what: str, given: dict[str, Any], on: str | None = None) -> RunReque
     return base if on is None else replace(base, engines=placed(registry.suite(base.suite), base.engines, on))
 
 
-def defined(requested: RunRequest, query: str | None, change: str | None) -> RunRequest:
-    """The request with the SQL of the command line. Raises UsageError."""
-    if query is not None:
-        if requested.definition is not None:
-            raise UsageError("-q and a plan file with [sql] exclude each other")
-        # A query reads the tables that are there, if the user names a server.
-        on_server = any(("url" if isinstance(each, Mapping) else "url=") in each for each in requested.engines)
-        data = {"data": "there"} if on_server else {}
-        requested = replace(requested, definition={**data, "transactions": {"query": {"script": query}}})
-    if change is not None:
-        if requested.definition is None:
-            raise UsageError("--change is for the suite sql: give a query by -q, or a plan file with [sql]")
-        requested = replace(requested, definition={**requested.definition, "change": change})
-    return requested
-
-
 def on_fleet(requested: RunRequest, address: str, path: str | None, resume: bool) -> int:
     """Runs the plan on each machine of the scheduler. Returns the worst of their exit statuses, NOTHING for a machine
     that did not come back. Raises UsageError."""
@@ -128,7 +114,7 @@ def on_fleet(requested: RunRequest, address: str, path: str | None, resume: bool
         raise UsageError("--fleet and --load-from exclude each other: each machine of a fleet loads its own servers")
     suite, definition = registry.suite(requested.suite), requested.definition
     requested.check()
-    text = plan_text(requested, None if definition is None else suite.inlined(definition, requested.base))
+    text = plan_text(requested, None if definition is None else inline_definition(suite, definition, requested.base))
     file = files.run_file(path or f"{requested.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         statuses = run_fleet(address, text, file, resume, print_note)
@@ -139,15 +125,9 @@ def on_fleet(requested: RunRequest, address: str, path: str | None, resume: bool
     return max(NOTHING if status < 0 else status for status in statuses.values())
 
 
-TRIED = 20
-"""Operations of each transaction that --try shows."""
-
-
-def tried(requested: RunRequest, root: Path | None) -> int:
-    """Executes some operations of each transaction, and prints the answers of the engines side by side."""
-    if requested.definition is None:
-        raise UsageError("--try is for the suite sql: give a query by -q, or a plan file with [sql]")
-    few = {**requested.params, "operations": [TRIED]}
+def show_answers(requested: RunRequest, params: Mapping[str, Value], root: Path | None) -> int:
+    """Executes one short run with these parameters, and prints the answers of the engines side by side."""
+    few = {**requested.params, **{name: [value] for name, value in params.items()}}
     short = replace(requested, samples=1, params=few, until=None, duration=None, limit=(), clients=(1,), rate=())
     with TemporaryDirectory(prefix="dyno-try-") as home:
         run = carry_out(plan.make(short), str(Path(home, "try.json")), root, False, False, kept=False)
@@ -198,9 +178,6 @@ OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace the run file
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
 @click.option("--fleet", metavar="SCHEDULER", help="Run the whole plan on each machine of this scheduler of Dask.")
-@click.option("-q", "--query", metavar="SQL", help="With suite sql: the transaction, such as 'SELECT 1'.")
-@click.option("--change", metavar="DATABASE", help="With suite sql: this database of your server may be changed.")
-@click.option("--try", "trying", is_flag=True, help="With suite sql: show some answers; measure nothing.")
 @work_option()
 def run_command(
     what: str,
@@ -213,9 +190,6 @@ def run_command(
     root: Path | None,
     table: Path | None,
     on: str | None,
-    query: str | None = None,
-    change: str | None = None,
-    trying: bool = False,
     fleet: str | None = None,
     **flags: Any,
 ) -> int:
@@ -226,9 +200,12 @@ def run_command(
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
-    requested = defined(request(what, flags, on), query, change)
-    if trying:
-        return tried(requested, root)
+    requested = request(what, flags, on)
+    suite_flags = given_flags(registry.suite(requested.suite), flags)
+    requested = apply_flags(requested, suite_flags, flags)
+    for flag in suite_flags:
+        if flag.tries is not None:
+            return show_answers(requested, flag.tries, root)
     if fleet is not None:
         here = {
             "--dry-run": dry,
@@ -255,6 +232,9 @@ def run_command(
     if prices is not None:
         sections.render([side_by_side.by_cost([(run, "", costs(run, prices))], prices)], output())
     return status(run)
+
+
+add_flags(run_command)
 
 
 def _forecast(run_plan: Plan) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast
 
 from dyno.contracts.declarations import deferred
 from dyno.contracts.engine import Engine, EngineSpec, Server
-from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, UsageError, Value
+from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, Value
 from dyno.contracts.presentation import Curve, InFile, Layout
 from dyno.contracts.settings import Setting
 
@@ -151,7 +151,8 @@ def by_name(*checks: Check) -> dict[str, Check]:
 
 
 class Workload(Protocol):
-    """The dataset and the phases of one trial, in the worker's process. Inherit from this class for the defaults."""
+    """The dataset and the phases of one trial, in the worker's process. Inherit from this class for the defaults, and
+    from classes of `dyno.contracts.roles` for what only some workloads can do."""
 
     def conformance(self) -> None:
         """Checks the engine briefly against a model, in a separate directory. Raises `Wrong`. Not called for a null
@@ -160,17 +161,8 @@ class Workload(Protocol):
     def prepare(self, phase: Phase) -> None:
         """Prepares the store for the phase, untimed. Depending on the phase, the store is empty or loaded."""
 
-    def opens(self, phase: Phase) -> bool:
-        """Returns whether the phase measures the opening of the engine, which must then not be opened before."""
-        return False
-
     def connect(self) -> AbstractContextManager[Any]:
         """Opens a port on the prepared store, for one client. Entered in that client's thread or process."""
-
-    def native(self, phase: Phase) -> Callable[[Any], Any] | None:
-        """Returns a function that converts a port of `connect` to one for native load, with an `exchange` and
-        operations of `dyno.contracts.native_load`. Returns None if the engine's library runs the phase."""
-        return None
 
     def release(self) -> None:
         """Closes the engine, so that client processes can open it themselves."""
@@ -185,23 +177,6 @@ class Workload(Protocol):
         opened here.
         """
 
-    def state(self) -> Any:
-        """Returns what clients on another machine must know of the store and its contents, as plain data. None:
-        clients of this suite run on this machine only. See `dyno.contracts.suite.Suite.anywhere`."""
-        return None
-
-    def join(self, state: Any) -> None:
-        """Makes this workload, on another machine, one of the store that the state describes. Nothing is created or
-        loaded."""
-
-    def learn(self, before: Any, after: Any) -> None:
-        """Notes what clients on another machine have written: their state before and after the phase."""
-
-    def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        """Returns the bytes that an application would have stored with this number of a phase's items; None if
-        unknown."""
-        return None
-
     def verify(self, phase: Phase) -> int:
         """Checks the store after a phase that writes; returns the number of compared answers. Raises `Wrong`. Not
         called for a null engine."""
@@ -210,20 +185,6 @@ class Workload(Protocol):
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """Returns facts of a phase for the run file. The default returns none."""
         return {}
-
-    def trial_facts(self) -> Mapping[str, Fact]:
-        """Returns facts of the whole trial, called after its phases. The default returns none."""
-        return {}
-
-    def files(self) -> Iterable[Path]:
-        """Returns the suite's own files that a cold phase reads. They are evicted with the engine's files, but don't
-        count towards the engine's size. The default returns none."""
-        return ()
-
-    def place(self) -> Path | None:
-        """Returns a file or directory on the device whose traffic is measured. None: the device of the work
-        directory."""
-        return None
 
     def engine(self) -> Engine:
         """Returns the opened engine."""
@@ -275,18 +236,9 @@ class Proof:
             yield from self.also.chain()
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A variant of the user's definition. It makes a further row of each engine, with the option `model.VARIANT`."""
-
-    options: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
-    """Further options of the row, by engine."""
-    everywhere: bool = True
-    """Whether engines without such options have the row, too."""
-
-
 class Suite(Protocol):
-    """A family of experiments that answers one question. Inherit from this class for the defaults."""
+    """A family of experiments that answers one question. Inherit from this class for the defaults, and from classes
+    of `dyno.contracts.roles` for what only some suites can do."""
 
     name: str
     title: str
@@ -303,60 +255,11 @@ class Suite(Protocol):
     proof: Proof | None = None
     """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""
 
-    def entry(self, text: str) -> str | Mapping[str, Any]:
-        """Returns a requested engine as a table of `name` and options, if the suite has a short form for it. The
-        default returns the text."""
-        return text
-
-    def implied(
-        self, engines: Sequence[str | Mapping[str, Any]], params: Mapping[str, Any], base: Path
-    ) -> dict[str, Any] | None:
-        """Returns the definition for a request that has none: for these engines, parameters, and the directory to
-        which the names of files are relative. None: the suite needs no definition. Raises UsageError."""
-        return None
-
-    def inlined(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
-        """Returns a definition that names no files but data files by absolute paths: as plain JSON for the run file
-        and the workers. `base`: directory to which the names of files are relative. Raises UsageError."""
-        raise UsageError(f"suite {self.name} can't be defined: leave the table {self.name} out")
-
-    def made(self, definition: Mapping[str, Any]) -> Suite:
-        """Returns the suite with the phases and parameters of an inlined definition. Raises UsageError."""
-        raise UsageError(f"suite {self.name} can't be defined")
-
-    @property
-    def anywhere(self) -> bool:
-        """Whether clients can run on other machines: see `Workload.state`."""
-        return False
-
-    @property
-    def native(self) -> bool:
-        """Whether native load can run some of its phases."""
-        return False
-
-    def natively(self, phase: str, params: Mapping[str, Value]) -> bool:
-        """Returns whether native load can run the phase of this name with these parameters."""
-        return False
-
     def workload(self, job: Job) -> Workload:
         """Returns the workload of a trial. The default calls `WORKLOAD(job)` of the module `workload` in the suite's
         package, which only workers import."""
         workload: Workload = deferred(f"{type(self).__module__}.workload:WORKLOAD")(job)
         return workload
-
-
-@runtime_checkable
-class MadeFromDefinition(Protocol):
-    """The role of a suite that was made from the user's definition."""
-
-    variants: Mapping[str, Variant]
-    """Variants of the definition, by name."""
-    on_user_server: bool
-    """Whether it works on tables that are on the user's own server, so that each engine needs an address."""
-
-
-def variants_of(suite: Suite) -> Mapping[str, Variant]:
-    return suite.variants if isinstance(suite, MadeFromDefinition) else {}
 
 
 @dataclass(frozen=True)

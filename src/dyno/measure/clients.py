@@ -13,6 +13,7 @@ from typing import Any
 
 from dyno.contracts.model import Phase, Refused, Unavailable
 from dyno.contracts.pace import LIBRARY_LOAD, NATIVE_LOAD, Pace
+from dyno.contracts.roles import NativeWorkload
 from dyno.contracts.suite import Work, Workload
 from dyno.host.process import allow_open_files, die_with_parent
 from dyno.host.usage import cpu_ns, of_ended_children, own_peak_resident_bytes, with_descendants
@@ -99,8 +100,8 @@ def run_phase(
     about to start. `share`: the clients of this machine, if others run elsewhere; the phase then is one batch."""
     if phase.reported:
         return reported(workload, phase, pace, ready)
-    native = getattr(workload, "native", None)
-    connections = clients if native is not None and native(phase) is not None else 0
+    native = isinstance(workload, NativeWorkload) and workload.native_port(phase) is not None
+    connections = clients if native else 0
     cores, turns = len(os.sched_getaffinity(0)), 0
     if connections:
         clients, how = _native_processes(clients, cores), "processes"
@@ -219,8 +220,10 @@ def _native_clients(task: Task, position: ClientPosition, stack: ExitStack) -> C
     from dyno._native import Wire
     from dyno.measure.native_load import NativeClients
 
-    native, share = task.workload.native(task.phase), task.share or Share(task.connections)
+    assert isinstance(task.workload, NativeWorkload)
+    native = task.workload.native_port(task.phase)
     assert native is not None
+    share = task.share or Share(task.connections)
     each = range(position.client, task.connections, position.clients)
     # The usual limit is 1,024.
     allow_open_files(FILES_PER_CLIENT * len(each) + SPARE_FILES)

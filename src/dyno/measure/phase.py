@@ -15,6 +15,7 @@ from dyno.contracts.declarations import checked_values
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Absent, Phase, Wrong
 from dyno.contracts.pace import Pace
+from dyno.contracts.roles import FilesWorkload, PayloadWorkload, PlacedWorkload
 from dyno.contracts.suite import Job, Workload
 from dyno.fields import COUNTED, FIELDS, HISTOGRAMS, Sample
 from dyno.host import filesystem, pagecache
@@ -74,7 +75,7 @@ def sampled(
     residency = chill(workload, job) if cold else None
     # Looked up here because a restarted server has other processes.
     server = serving(job)
-    place = workload.place() or job.home
+    place = (workload.place() if isinstance(workload, PlacedWorkload) else None) or job.home
     served_before, device_before, peaks_reset = of_tree(server), device(place), False
     spent.lap("rest")
 
@@ -119,6 +120,9 @@ def sampled(
         except Wrong as wrong:
             tally.void = str(wrong)
     spent.check_ns += tally.check_ns
+    payload_bytes = None
+    if isinstance(workload, PayloadWorkload):
+        payload_bytes = workload.payload_bytes(phase, tally.items)
     measured, where = {name: getattr(tally, name) for name in COUNTED}, f"phase {phase.name}: facts"
     histograms = {each.name: _encoded(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS}
     loaded = job.server is not None and not phase.reported
@@ -148,7 +152,7 @@ def sampled(
         settled=settled,
         written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
         maintenance=done,
-        payload_bytes=workload.payload_bytes(phase, tally.items),
+        payload_bytes=payload_bytes,
         facts={} if tally.void else checked_values({**tally.facts, **workload.facts(phase)}, where),
     )
 
@@ -180,14 +184,15 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
     """
     if job.spec.in_memory:
         raise Absent("reads only from memory, so that it can't be cold")
-    if job.server is None and not [*workload.engine().files(), *workload.files()]:
+    own_files = list(workload.files()) if isinstance(workload, FilesWorkload) else []
+    if job.server is None and not [*workload.engine().files(), *own_files]:
         raise Absent("stores nothing in files, so that it can't be cold")
     workload.release()
     with ExitStack() as stack:
         if job.server is not None:
             job.server.stop()
             stack.callback(job.server.start)
-        files = [path for path in (*filesystem.files(job.home), *workload.files()) if path.is_file()]
+        files = [path for path in (*filesystem.files(job.home), *own_files) if path.is_file()]
         how, residency = pagecache.evict(files, drop=None), pagecache.residency(files)
         if not _is_cold(residency.resident_bytes, residency.file_bytes):
             # Dropping all caches of the machine slows down other work and the next trial's start, so it is the last

@@ -27,6 +27,7 @@ from dyno import registry
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.model import Absent, Refused, Wrong
 from dyno.contracts.pace import Pace
+from dyno.contracts.roles import RemoteWorkload
 from dyno.host.process import die_with_parent
 from dyno.host.procfs import ROOT, quota_cores
 from dyno.machines.tasks import read_frame, write_frame
@@ -102,7 +103,8 @@ def _phase(job: Mapping[str, Any], home: Path, inbox: "SimpleQueue[bytes]", answ
         (home / place).mkdir(parents=True, exist_ok=True)
         (home / place / namespace.FILE).write_text(name)
     workload = suite.workload(replace(base, server=server))
-    workload.join(job["state"])
+    assert isinstance(workload, RemoteWorkload)
+    workload.join_store(job["state"])
     (phase,) = (each for each in suite.phases if each.name == job["phase"])
     pace, share = Pace(**job["pace"]), Share(*job["share"])
     if pace.rate is None and phase.temperature != "cold":
@@ -121,7 +123,7 @@ def _phase(job: Mapping[str, Any], home: Path, inbox: "SimpleQueue[bytes]", answ
 
     die_with_parent(parent)
     tally = run_phase(workload, phase, share.own, base.spec.clients, pace, ready, share=share)
-    state = workload.state()
+    state = workload.describe_store()
     workload.release()
     return "done", tally, state
 

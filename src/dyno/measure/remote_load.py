@@ -21,6 +21,7 @@ import dyno
 from dyno.contracts.histogram import Recorder, quantile
 from dyno.contracts.model import Absent, Phase, Refused, Wrong
 from dyno.contracts.pace import Pace
+from dyno.contracts.roles import RemoteWorkload
 from dyno.contracts.suite import Job, Workload
 from dyno.machines import tasks
 from dyno.machines.scheduler import Machine, Offset, Scheduler
@@ -52,9 +53,9 @@ class RemoteLoad:
         server: Sequence[int],
         announce: Announce,
     ) -> Tally:
-        state = workload.state()
-        if state is None:
+        if not isinstance(workload, RemoteWorkload):
             raise Refused(f"suite {self._message['suite']} can't be loaded from other machines")
+        state = workload.describe_store()
         # Each process opens the engine by itself.
         workload.release()
         with Scheduler(self._address) as scheduler:
@@ -83,7 +84,7 @@ class RemoteLoad:
         described = {}
         for machine in machines:
             tally, written = ended[machine]
-            workload.learn(state, written)
+            workload.learn_writes(state, written)
             tally.by_machine = {machine.host: _copy(tally.latency)}
             described[machine.host] = _described(
                 tally, shares[machine], prepared[machine], offsets[machine], after[machine]

@@ -24,6 +24,7 @@ from dyno.contracts.declarations import EngineError, InvalidValue, doing, except
 from dyno.contracts.model import Absent, Caveat, Refused, Tier, Unavailable, Value, Wrong
 from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, Pace
 from dyno.contracts.passwords import mask_password
+from dyno.contracts.roles import OpeningWorkload, TrialFactsWorkload
 from dyno.contracts.suite import Job, Suite, Workload
 from dyno.contracts.worker_protocol import LATE_SIGNAL, Reporter
 from dyno.fields import plain
@@ -131,7 +132,8 @@ def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> 
         stack.enter_context(finally_(workload.close))
         spent.lap("dataset")
         _phases(workload, suite, job, message, reporter, spent)
-        facts = declarations.checked_values(workload.trial_facts(), f"suite {suite.name}: facts")
+        trial_facts = workload.trial_facts() if isinstance(workload, TrialFactsWorkload) else {}
+        facts = declarations.checked_values(trial_facts, f"suite {suite.name}: facts")
         reporter.report("facts", facts=facts)
         reporter.report("phase", phase="close")
         # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
@@ -224,7 +226,8 @@ def _phases(
         reporter.report("phase", phase=phase.name)
         try:
             workload.prepare(phase)
-            if not described and not workload.opens(phase):
+            opening = isinstance(workload, OpeningWorkload) and workload.opens(phase)
+            if not described and not opening:
                 reporter.report("engine", **_about(workload, job, run is not run_phase))
                 described = True
             spent.lap("prepare")

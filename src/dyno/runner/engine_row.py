@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import BASE, SETTINGS, VARIANT, Tier, UsageError, Value
-from dyno.contracts.suite import Suite, Variant, variants_of
+from dyno.contracts.roles import Variant, variants_of
+from dyno.contracts.suite import Suite
 from dyno.servers import set_option
 
 GOOD_LABEL = re.compile(r"[A-Za-z0-9][\w. -]{0,39}", re.ASCII)

@@ -21,8 +21,9 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON
 from dyno.contracts.passwords import secrets
 from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S, ProbeTimes
+from dyno.contracts.roles import NativeSuite, RequestDefinedSuite, inline_definition, variants_of
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
-from dyno.contracts.suite import Suite, variants_of
+from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, as_read, is_reference, planned
@@ -155,14 +156,14 @@ def make(request: RunRequest) -> Plan:
     request.check()
     pick(request.loop or "auto")
     suite = registry.suite(request.suite)
-    # The suite of a plug-in may be older than these methods.
-    entry: Callable[[str], Any] = getattr(suite, "entry", str)
-    implied: Callable[..., dict[str, Any] | None] = getattr(suite, "implied", lambda *request: None)
-    request = replace(request, engines=[entry(each) if isinstance(each, str) else each for each in request.engines])
+    if isinstance(suite, RequestDefinedSuite):
+        entries = [suite.parse_entry(each) if isinstance(each, str) else each for each in request.engines]
+        request = replace(request, engines=entries)
+    definition: dict[str, Any] | None = None
     if request.definition is not None:
-        definition: dict[str, Any] | None = suite.inlined(request.definition, request.base)
-    else:
-        definition = implied(request.engines, request.params, request.base)
+        definition = inline_definition(suite, request.definition, request.base)
+    elif isinstance(suite, RequestDefinedSuite):
+        definition = suite.derive_definition(request.engines, request.params, request.base)
     if definition is not None:
         suite = registry.suite(request.suite, definition)
     if not suite.phases:
@@ -256,9 +257,7 @@ def _check_searched(plan: Plan) -> None:
 
 
 def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
-    # The suite of a plug-in may be older than this method.
-    natively = getattr(suite, "natively", None)
-    return natively is not None and bool(natively(phase, params))
+    return isinstance(suite, NativeSuite) and suite.can_load_natively(phase, params)
 
 
 OWN = "it has \\gset, or a transaction, a lock or a setting that is not within BEGIN; ...; COMMIT;"

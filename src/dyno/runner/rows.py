@@ -13,16 +13,15 @@ from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
+from dyno.contracts.roles import DefinableSuite, EngineEntry, NativeSuite, RemoteSuite, variants_of
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import unknown
-from dyno.contracts.suite import MadeFromDefinition, Suite, variants_of
+from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
 from dyno.runner.engine_row import GOOD_LABEL, EngineRow, check_tier, naming, with_variants
 from dyno.servers.listen import LISTEN
 from dyno.servers.user_server import URL
 
-Entry = str | Mapping[str, Any]
-"""A requested engine: 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
 LABEL = "label"
 """Key of the row's label in an engine's table."""
 _LABELLED = re.compile(r"([^:=]*)=(.*)", re.DOTALL)
@@ -59,7 +58,7 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
         specs = [s for s in specs if not suite.engines or s.name in suite.engines]
         able = [s for s in specs if clients == 1 or s.clients != "one"]
         rows = [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
-    if isinstance(suite, MadeFromDefinition) and suite.on_user_server:
+    if isinstance(suite, DefinableSuite) and suite.on_user_server:
         for row in rows:
             if not row.spec.floor and not row.options.get(URL):
                 raise UsageError(
@@ -93,7 +92,7 @@ def check_remote(address: str, plain: bool, suite: Suite, phases: Sequence[str],
     check_address(address, plain, "load-from")
     if find_spec("distributed") is None:
         raise UsageError(f"load-from {missing()}")
-    if not getattr(suite, "anywhere", False):
+    if not isinstance(suite, RemoteSuite):
         raise UsageError(f"load-from: clients of suite {suite.name} run on this machine only")
     if reported := [phase.name for phase in suite.phases if phase.reported and phase.name in phases]:
         raise UsageError(f"load-from: phase {reported[0]} is an outside tool's work, which runs on this machine only")
@@ -124,7 +123,7 @@ def _natively_loaded(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]
             loaded.append(row)
             continue
         name, options = row.spec.name, {**row.options, CLIENT: NATIVE_CLIENT}
-        if not getattr(suite, "native", False) or not _accepts(row.spec, {CLIENT: NATIVE_CLIENT}):
+        if not isinstance(suite, NativeSuite) or not _accepts(row.spec, {CLIENT: NATIVE_CLIENT}):
             raise UsageError(f"load: engine {name} has no native load in suite {suite.name}: use library")
         resolved = row.spec.resolve(options)
         if lacking := row.spec.lacking(resolved):
@@ -211,7 +210,7 @@ def _check_labels(rows: Sequence[EngineRow]) -> None:
             raise UsageError(f"{labels[engine]} and {name} are the same engine with the same options: leave one out")
 
 
-def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
+def placed(suite: Suite, entries: Sequence[EngineEntry], address: str) -> list[EngineEntry]:
     """Adds the address of the user's own server or cluster to the entries. Without entries, returns all engines of
     the suite that accept the address. Raises UsageError for an engine that takes no address, or if no engine accepts
     this one."""
@@ -239,7 +238,7 @@ def _accepts(spec: EngineSpec, options: Mapping[str, Value]) -> bool:
     return True
 
 
-def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
+def lacking(suite: Suite, engines: Iterable[EngineEntry]) -> dict[str, str]:
     """Returns the engines that can't run here, by the names of their rows, each with the reason."""
     reasons: dict[str, str] = {}
     for named in map(split, engines):
@@ -252,7 +251,7 @@ def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
     return reasons
 
 
-def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
+def split_engines(texts: Iterable[EngineEntry]) -> Iterator[tuple[EngineEntry, NamedRow]]:
     """Yields each entry and its parsed form. Raises UsageError for an unknown engine. The message contains no part of
     an address."""
     address = False
@@ -279,7 +278,7 @@ def tier_named(name: str) -> Tier:
         raise UsageError(unknown("tier", name, [tier.value for tier in Tier])) from None
 
 
-def split(text: Entry) -> NamedRow:
+def split(text: EngineEntry) -> NamedRow:
     """Parses 'wal=sqlite:journal_mode=wal+cache_mib=8+tier=power' into a label, a name, options and a tier."""
     name, options = _split(text)
     tier, label = options.pop(TIER, None), options.pop(LABEL, None)
@@ -301,7 +300,7 @@ SET = "set."
 """Prefix of the name of an engine's own setting: see `servers.set_option`."""
 
 
-def _split(text: Entry) -> tuple[str, dict[str, Any]]:
+def _split(text: EngineEntry) -> tuple[str, dict[str, Any]]:
     if not isinstance(text, str):
         return text["name"], {option: value for option, value in text.items() if option != "name"}
     label, text = _label(text)

@@ -12,6 +12,7 @@ from typing import Any
 from dyno.contracts.copyable import Copyable
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Fact, Phase, Tier, Wrong
+from dyno.contracts.roles import RemoteWorkload
 from dyno.contracts.suite import Job, Report, Reported, Work, Workload
 from dyno.host import filesystem
 from dyno.host.facts import counters, since
@@ -80,13 +81,6 @@ class OnStore(Workload):
             self._store = self._job.home / name
             self._store.mkdir(parents=True)
         return self._store
-
-    def state(self) -> Any:
-        assert self._store is not None
-        return {"store": self._store.name}
-
-    def join(self, state: Any) -> None:
-        self._store = self._job.home / state["store"]
 
     def load(self, fill: Callable[[], None]) -> None:
         """Loads the store by `fill`, which must fill a new store of the same name identically in every trial.
@@ -171,6 +165,17 @@ class OnStore(Workload):
         if self._store is not None:
             self._job.remove(self._store)
             self._store = None
+
+
+class RemoteStore(OnStore, RemoteWorkload):
+    """Workload of a trial with one store, whose clients can run on other machines."""
+
+    def describe_store(self) -> Any:
+        assert self._store is not None
+        return {"store": self._store.name}
+
+    def join_store(self, state: Any) -> None:
+        self._store = self._job.home / state["store"]
 
 
 ROUNDING = 0.02

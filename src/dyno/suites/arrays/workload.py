@@ -12,6 +12,7 @@ import numpy as np
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Wrong
+from dyno.contracts.roles import PayloadWorkload
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.suites._shared.permutation import Permutation
 from dyno.suites._shared.store import OnStore
@@ -137,7 +138,7 @@ class ClientWork:
         return sizes if self._model.judged else None
 
 
-class ArraysWorkload(OnStore):
+class ArraysWorkload(OnStore, PayloadWorkload):
     checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:

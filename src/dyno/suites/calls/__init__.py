@@ -9,10 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset, UsageError, Value
+from dyno.contracts.roles import EngineEntry, RequestDefinedSuite
 from dyno.contracts.settings import Setting, boolean, format_value, integer
-from dyno.contracts.suite import Job, Suite, Workload
 
 DIRECTORY, REFERENCE = "directory", "reference"
 """Keys of the definition: where the user's code is, relative to the directory of the run's process, and the function
@@ -39,7 +38,7 @@ def optional(text: str) -> Value:
     return reference(text) if text else text
 
 
-class CallsSuite(Suite):
+class CallsSuite(RequestDefinedSuite):
     name = "calls"
     title = "Python functions of yours, called with the same arguments"
     ports = ("call",)
@@ -69,7 +68,7 @@ class CallsSuite(Suite):
         ),
     )
 
-    def entry(self, text: str) -> str | Mapping[str, Any]:
+    def parse_entry(self, text: str) -> EngineEntry:
         match = _LABELLED.fullmatch(text)
         label, named = (match[1], match[2]) if match else (None, text)
         (engine,) = self.engines
@@ -81,8 +80,8 @@ class CallsSuite(Suite):
             raise UsageError(f"suite {self.name}: {format_value(named)}: {error}") from None
         return {"name": engine, FUNCTION: named, **({} if label is None else {"label": label})}
 
-    def implied(
-        self, engines: Sequence[str | Mapping[str, Any]], params: Mapping[str, Any], base: Path
+    def derive_definition(
+        self, engines: Sequence[EngineEntry], params: Mapping[str, Any], base: Path
     ) -> dict[str, Any] | None:
         if not engines:
             raise UsageError(f"suite {self.name}: name the functions to compare: -e FILE.py:NAME,FILE.py:NAME")
@@ -102,20 +101,6 @@ class CallsSuite(Suite):
         first = engines[0]
         right = first.get(FUNCTION) if isinstance(first, Mapping) else None
         return definition if right is None else {**definition, REFERENCE: right}
-
-    def made(self, definition: Mapping[str, Any]) -> Suite:
-        return MadeSuite(definition)
-
-
-class MadeSuite(CallsSuite):
-    """The suite with the directory of the user's code."""
-
-    def __init__(self, definition: Mapping[str, Any]) -> None:
-        self._definition = definition
-
-    def workload(self, job: Job) -> Workload:
-        workload: Workload = deferred("dyno.suites.calls.workload:WORKLOAD")(job, self._definition)
-        return workload
 
 
 SUITE = CallsSuite()

@@ -16,6 +16,7 @@ from typing import Any
 from dyno.contracts.equality import is_list
 from dyno.contracts.imported_code import ImportedCode
 from dyno.contracts.model import Caveat, Fact, Phase, Refused, Tier, Wrong
+from dyno.contracts.roles import OpeningWorkload, TrialFactsWorkload
 from dyno.contracts.suite import Failure, Job, Opened, Work, by_name
 from dyno.host.process import users_directory
 from dyno.suites._shared.store import OnStore
@@ -44,7 +45,7 @@ def function(opened: Opened[Call], tier: Tier | None) -> None:
 CHECKS = by_name(function)
 
 
-class CallsWorkload(OnStore):
+class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
     def __init__(self, job: Job, definition: Mapping[str, Any]) -> None:
         super().__init__(job)
         self._directory = Path(users_directory(), definition[DIRECTORY]).absolute()

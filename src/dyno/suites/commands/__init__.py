@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset, UsageError, Value
+from dyno.contracts.roles import EngineEntry, RequestDefinedSuite, ShortFormSuite, ShortRequest
 from dyno.contracts.settings import Setting, boolean, integer, unknown
-from dyno.contracts.suite import Job, Suite, Workload
+from dyno.suites.commands.short_form import SHORT_FORM, build_request
 
 COLD = "execute-cold"
 DIRECTORY, VARIABLES, REFERENCE = "directory", "variables", "reference"
@@ -37,7 +37,9 @@ _phase = partial(
 _phase = partial(_phase, reported=True, metric="time")
 
 
-class CommandsSuite(Suite):
+class CommandsSuite(RequestDefinedSuite, ShortFormSuite):
+    """When it is defined, the user's variables are parameters, too."""
+
     name = "commands"
     title = "programs of yours: time, CPU time and memory of a run"
     ports = ("command",)
@@ -71,12 +73,18 @@ class CommandsSuite(Suite):
         _phase(COLD, "the same, once in a trial, with no file in memory", temperature="cold", by_default=False),
     )
 
-    def entry(self, text: str) -> str | Mapping[str, Any]:
+    short_form = SHORT_FORM
+
+    def expand_short_form(self, arguments: Sequence[str], values: Mapping[str, Any]) -> ShortRequest:
+        (engine,) = self.engines
+        return build_request(engine, COLD, arguments, values)
+
+    def parse_entry(self, text: str) -> EngineEntry:
         (engine,) = self.engines
         return text if text.partition(":")[0] == engine else {"name": engine, "run": text}
 
-    def implied(
-        self, engines: Sequence[str | Mapping[str, Any]], params: Mapping[str, Any], base: Path
+    def derive_definition(
+        self, engines: Sequence[EngineEntry], params: Mapping[str, Any], base: Path
     ) -> dict[str, Any] | None:
         own = [setting.name for setting in self.params] + ["clients", "rate"]
         variables = [name for name in params if name not in own]
@@ -91,23 +99,9 @@ class CommandsSuite(Suite):
         first = engines[0] if engines else None
         return definition if not isinstance(first, Mapping) else {**definition, REFERENCE: first.get("run", "")}
 
-    def made(self, definition: Mapping[str, Any]) -> Suite:
-        return MadeSuite(definition)
-
-
-class MadeSuite(CommandsSuite):
-    """The suite with the user's variables as parameters."""
-
-    def __init__(self, definition: Mapping[str, Any]) -> None:
-        self.definition = definition
-        self.params = (
-            *CommandsSuite.params,
-            *(Setting(name, text, "", f"variable {name}") for name in definition[VARIABLES]),
-        )
-
-    def workload(self, job: Job) -> Workload:
-        workload: Workload = deferred("dyno.suites.commands.workload:WORKLOAD")(job, self.definition)
-        return workload
+    def apply_definition(self, definition: Mapping[str, Any]) -> None:
+        super().apply_definition(definition)
+        self.params = (*self.params, *(Setting(name, text, "", f"variable {name}") for name in definition[VARIABLES]))
 
 
 SUITE = CommandsSuite()

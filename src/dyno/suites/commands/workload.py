@@ -9,6 +9,7 @@ from typing import Any
 
 from dyno.contracts.equality import expect, shorten
 from dyno.contracts.model import Fact, Phase, Refused, Tier, Wrong
+from dyno.contracts.roles import FilesWorkload
 from dyno.contracts.suite import Job, Opened, Report, by_name
 from dyno.host.process import users_directory
 from dyno.suites._shared.store import ToolWorkload
@@ -36,7 +37,7 @@ def runs(opened: Opened[Command], tier: Tier | None) -> None:
 CHECKS = by_name(runs)
 
 
-class CommandsWorkload(ToolWorkload):
+class CommandsWorkload(ToolWorkload, FilesWorkload):
     def __init__(self, job: Job, definition: Mapping[str, Any]) -> None:
         super().__init__(job)
         self._directory = users_directory() / definition[DIRECTORY]

@@ -13,6 +13,7 @@ import numpy as np
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import PlannedFailure, expect, same
 from dyno.contracts.model import Caveat, Fact, Phase, Tier, Wrong
+from dyno.contracts.roles import PayloadWorkload
 from dyno.contracts.suite import Failure, Job, Opened, Operations, Work, by_name, check_each
 from dyno.suites._shared.store import OnStore
 from dyno.suites.compression import open_packer
@@ -97,7 +98,7 @@ MB = 1_000_000
 COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
 
 
-class CompressionWorkload(OnStore):
+class CompressionWorkload(OnStore, PayloadWorkload):
     checks = CHECKS
 
     def __init__(self, job: Job) -> None:

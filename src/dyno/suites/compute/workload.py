@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.model import Absent, Fact, Phase, Tier, Wrong
+from dyno.contracts.roles import OpeningWorkload
 from dyno.contracts.suite import Check, Failure, Job, Opened, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.compute import COMPUTE, DOUBLE, FIRST, LOAD, OPEN, SINGLE
@@ -187,7 +188,7 @@ def brief(port: Compute, dtype: str, gaps: Collection[str]) -> None:
             Reference(arrays).check(name, operation(port.load(arrays)))
 
 
-class ComputeWorkload(OnStore):
+class ComputeWorkload(OnStore, OpeningWorkload):
     """Workload of the suite, see `dyno.contracts.suite.Workload`. If `first-result` is measured, it opens the
     engine."""
 

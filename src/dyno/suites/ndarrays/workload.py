@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from dyno.contracts.model import Absent, Phase, Refused, Wrong
+from dyno.contracts.roles import PayloadWorkload
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.host.procfs import input_bytes
 from dyno.suites._shared.store import OnStore
@@ -18,7 +19,7 @@ CHECKED_BLOCKS = 5
 """Number of blocks that are read again after the phase `write`, evenly spread."""
 
 
-class NdarraysWorkload(OnStore):
+class NdarraysWorkload(OnStore, PayloadWorkload):
     checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:

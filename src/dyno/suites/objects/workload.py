@@ -9,6 +9,7 @@ from typing import Any
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import PlannedFailure, expect, same
 from dyno.contracts.model import Absent, Fact, Phase, Tier, Wrong
+from dyno.contracts.roles import PayloadWorkload
 from dyno.contracts.suite import Job, Opened, Work, by_name
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.slots import Slots
@@ -180,7 +181,7 @@ NEEDS: Mapping[str, str] = {
 """The branch that must be loaded before a phase."""
 
 
-class ObjectsWorkload(OnStore):
+class ObjectsWorkload(OnStore, PayloadWorkload):
     checks = BRIEF
 
     def __init__(self, job: Job) -> None:

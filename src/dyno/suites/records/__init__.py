@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.roles import NativeSuite, RemoteSuite
 from dyno.contracts.settings import MOST_COUNT, Setting, choice, integer
 from dyno.contracts.suite import Proof, Suite
 from dyno.suites.records.port import VERSION_DIGITS
@@ -198,14 +199,13 @@ PHASES = (
 )
 
 
-class RecordsSuite(Suite):
+class RecordsSuite(Suite, NativeSuite, RemoteSuite):
     name = "records"
     title = "indexed records in a key-value, SQL or document store"
     ports = ("records", "ordered-kv")
     params, presets, phases = PARAMS, PRESETS, PHASES
-    native = anywhere = True
 
-    def natively(self, phase: str, params: Mapping[str, Value]) -> bool:
+    def can_load_natively(self, phase: str, params: Mapping[str, Value]) -> bool:
         """Returns whether each operation of the phase is a single statement or command, which excludes scans: some
         servers need two requests for a scan."""
         if phase == "mixed":

@@ -16,9 +16,10 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.equality import difference, same, shorten
 from dyno.contracts.model import Caveat, Phase, Wrong
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange, NativeCall
+from dyno.contracts.roles import NativeWorkload, PayloadWorkload
 from dyno.contracts.suite import Job, Work
 from dyno.suites._shared.slots import SLOTS, Slots
-from dyno.suites._shared.store import OnStore
+from dyno.suites._shared.store import RemoteStore
 from dyno.suites.records import COLD_KEYS, COLD_SCANS, INSERTS, KEYS_PER_RECORD, SCANS, SUITE, conformance
 from dyno.suites.records.dataset import ABSENT, Model
 from dyno.suites.records.layer import ENCODERS, NATIVE, LayeredRecords, pack
@@ -221,7 +222,7 @@ class NativeRecords:
         return NativeReader(self._port.reader(), self.exchange)
 
 
-class RecordsWorkload(OnStore):
+class RecordsWorkload(RemoteStore, NativeWorkload, PayloadWorkload):
     checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:
@@ -240,9 +241,10 @@ class RecordsWorkload(OnStore):
         if PORT not in self._job.spec.ports and not NATIVE:
             yield Caveat("python-keys", "keys are packed in Python, as the native module is not built: takes longer")
 
-    def native(self, phase: Phase) -> Callable[[Any], Any] | None:
-        native = self._job.options.get(CLIENT) == NATIVE_CLIENT and SUITE.natively(phase.name, self._job.params)
-        return NativeRecords if native else None
+    def native_port(self, phase: Phase) -> Callable[[Any], Any] | None:
+        if self._job.options.get(CLIENT) != NATIVE_CLIENT:
+            return None
+        return NativeRecords if SUITE.can_load_natively(phase.name, self._job.params) else None
 
     def prepare(self, phase: Phase) -> None:
         needs = PHASE_WORK[phase.name]
@@ -282,16 +284,16 @@ class RecordsWorkload(OnStore):
             return iter(())
         return phase_work.build(ClientWork(self._model, phase.name, port, client, clients, round))
 
-    def state(self) -> Any:
+    def describe_store(self) -> Any:
         versions = zlib.compress(self._model.versions.tobytes(), 1)
-        return {**super().state(), "indexed": self._indexed, "versions": versions}
+        return {**super().describe_store(), "indexed": self._indexed, "versions": versions}
 
-    def join(self, state: Any) -> None:
-        super().join(state)
+    def join_store(self, state: Any) -> None:
+        super().join_store(state)
         self._indexed = state["indexed"]
         self._model.versions[:] = _versions(state)
 
-    def learn(self, before: Any, after: Any) -> None:
+    def learn_writes(self, before: Any, after: Any) -> None:
         written = _versions(after)
         changed = written != _versions(before)
         self._model.versions[changed] = written[changed]

@@ -15,6 +15,7 @@ import numpy as np
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Wrong
+from dyno.contracts.roles import PayloadWorkload, TrialFactsWorkload
 from dyno.contracts.suite import Bulk, Failure, Job, Operations, Reported, Work, check_each
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
@@ -201,7 +202,7 @@ def _between(samples: Samples, start: int, end: int) -> Samples:
     return Samples(*(values[first:last] for values in samples))
 
 
-class SeriesWorkload(OnStore):
+class SeriesWorkload(OnStore, PayloadWorkload, TrialFactsWorkload):
     checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dyno.contracts.declarations import deferred
-from dyno.contracts.model import VARIANT, Phase, Preset, UsageError, Value
+from dyno.contracts.model import Phase, Preset, UsageError, Value
+from dyno.contracts.roles import EngineEntry, FileDefinedSuite, Flag, FlaggedSuite, NativeSuite, RemoteSuite
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Job, Suite, Workload
+
+if TYPE_CHECKING:
+    from dyno.suites.sql.definition import Definition
 
 PRESETS = {
     "quick": Preset({}, samples=3, budget=2, timeout=120),
@@ -20,31 +22,54 @@ PRESETS = {
 PARAMS: tuple[Setting, ...] = (
     Setting("operations", integer(0, 1_000_000), 0, "transactions of each client; 0: until the budget is spent"),
 )
+TRIED = 20
+"""Operations of each transaction that --try shows."""
 CHECKED = "every answer, against those of the other engines and trials"
 INVARIANTS = "with one client, every answer against those of the other engines; the declared checks afterwards"
 
 
-class SqlSuite(Suite):
+class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
+    """When it is defined, its phases are the transactions and mixes of the definition, and the variables that no
+    script sets are parameters."""
+
     name = "sql"
     title = "the user's own SQL, with checked answers"
     ports = ("sql",)
     params, presets = PARAMS, PRESETS
     phases: tuple[Phase, ...] = ()
 
-    def inlined(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    flags = (
+        Flag("query", ("-q", "--query"), "With suite sql: the transaction, such as 'SELECT 1'.", "SQL"),
+        Flag("change", ("--change",), "With suite sql: this database of your server may be changed.", "DATABASE"),
+        Flag(
+            "trying", ("--try",), "With suite sql: show some answers; measure nothing.", tries={"operations": TRIED}
+        ),
+    )
+    definition: Definition
+
+    def inline_definition(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
         from dyno.suites.sql.inlining import inlined
 
         return inlined(definition, base)
 
-    def made(self, definition: Mapping[str, Any]) -> Suite:
-        return MadeSuite(definition)
+    def apply_flags(
+        self, values: Mapping[str, Any], definition: Mapping[str, Any] | None, engines: Sequence[EngineEntry]
+    ) -> Mapping[str, Any]:
+        if "query" in values:
+            if definition is not None:
+                raise UsageError("-q and a plan file with [sql] exclude each other")
+            definition = {"transactions": {"query": {"script": values["query"]}}}
+            # A query reads the tables that are there, if the user names a server.
+            if any(("url" if isinstance(each, Mapping) else "url=") in each for each in engines):
+                definition = {"data": "there", **definition}
+        if definition is None:
+            flag = "--change" if "change" in values else "--try"
+            raise UsageError(f"{flag} needs a query: give it by -q, or in a plan file with [sql]")
+        if "change" in values:
+            definition = {**definition, "change": values["change"]}
+        return definition
 
-
-class MadeSuite(SqlSuite):
-    """The suite with the transactions and mixes of a definition as phases, and the variables that no script sets as
-    parameters."""
-
-    def __init__(self, definition: Mapping[str, Any]) -> None:
+    def apply_definition(self, definition: Mapping[str, Any]) -> None:
         from dyno.suites.sql.definition import parsed
 
         self.definition = parsed(definition)
@@ -87,25 +112,13 @@ class MadeSuite(SqlSuite):
             raise ValueError(str(error)) from None
         return text
 
-    anywhere = True
-
-    @property
-    def native(self) -> bool:
-        return any(self.natively(phase.name, {}) for phase in self.phases)
-
-    def natively(self, phase: str, params: Mapping[str, Value]) -> bool:
+    def can_load_natively(self, phase: str, params: Mapping[str, Value]) -> bool:
         """Returns whether native load can run all scripts of the phase."""
         from dyno.suites.sql.native import natively
 
         members = self.definition.mixes.get(phase, [phase])
         transactions = [each.transactions[name] for each in self.definition.every for name in members]
         return all(natively(script) for each in transactions for script in each.scripts.values())
-
-    def workload(self, job: Job) -> Workload:
-        variant = self.definition.variants.get(str(job.options.get(VARIANT)))
-        definition = self.definition if variant is None else variant.definition
-        workload: Workload = deferred("dyno.suites.sql.workload:WORKLOAD")(job, definition)
-        return workload
 
 
 def _phase(name: str, title: str, writes: bool, kinds: Mapping[str, bool] | None = None) -> Phase:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import BASE, SETTINGS, UsageError, Value
+from dyno.contracts.roles import Variant
 from dyno.contracts.settings import literal, unknown
-from dyno.contracts.suite import Variant
 from dyno.contracts.value_types import MOST_TEXT
 from dyno.suites.sql.data.tables import Table, read_tables
 from dyno.suites.sql.guard import REMEDY, find_effect

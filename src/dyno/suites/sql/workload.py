@@ -14,8 +14,9 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.equality import shorten
 from dyno.contracts.model import BASE, VARIANT, Caveat, Fact, Phase, Refused, Wrong
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
+from dyno.contracts.roles import NativeWorkload
 from dyno.contracts.suite import Failure, Job, Operations, Work
-from dyno.suites._shared.store import OnStore
+from dyno.suites._shared.store import RemoteStore
 from dyno.suites.sql import conformance
 from dyno.suites.sql.checks.answers import canonical, displayed, rows_agree, shown
 from dyno.suites.sql.checks.book import Book, Record
@@ -42,12 +43,14 @@ COUNTED = ("judged", "empty", "same", "aborts")
 NOTHING = Definition()
 
 
-class SqlWorkload(OnStore):
+class SqlWorkload(RemoteStore, NativeWorkload):
     checks = conformance.BRIEF
 
     def __init__(self, job: Job, definition: Definition = NOTHING) -> None:
         super().__init__(job)
-        self._definition = definition
+        # A row of a variant has a definition of its own.
+        variant = definition.variants.get(str(job.options.get(VARIANT)))
+        self._definition = definition if variant is None else variant.definition
         self._dirty = False
         self._reading = False
         """Whether clients open an embedded store for reading, so that statements reach no other files either."""
@@ -126,23 +129,23 @@ class SqlWorkload(OnStore):
                 port.define(after)
         self._written = True
 
-    def state(self) -> Any:
+    def describe_store(self) -> Any:
         home = self._job.home / ANSWERS
         files = {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
-        return {**super().state(), "found": self._found, "answers": files}
+        return {**super().describe_store(), "found": self._found, "answers": files}
 
-    def join(self, state: Any) -> None:
-        super().join(state)
+    def join_store(self, state: Any) -> None:
+        super().join_store(state)
         self._found = state["found"]
 
-    def learn(self, before: Any, after: Any) -> None:
+    def learn_writes(self, before: Any, after: Any) -> None:
         # Each client has files of its own.
         for name, content in after["answers"].items():
             path = self._job.home / ANSWERS / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
-    def native(self, phase: Phase) -> Callable[[Any], Any] | None:
+    def native_port(self, phase: Phase) -> Callable[[Any], Any] | None:
         if self._job.options.get(CLIENT) != NATIVE_CLIENT:
             return None
         scripts = [script for each in self._members(phase) for script in each.scripts.values()]

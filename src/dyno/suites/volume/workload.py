@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import linear_regression, mean
 
 from dyno.contracts.model import Absent, Fact, Phase, Refused, Tier, Wrong
+from dyno.contracts.roles import PayloadWorkload, PlacedWorkload
 from dyno.contracts.suite import Job, Opened, Report, Reported, Work, by_name
 from dyno.suites._shared.store import OnStore, brief
 from dyno.suites.volume import COPIES, FLUSH, IO, MIXED, RANDOM, SINGLE, UNWRITTEN, WARM_UP, WHOLE, Round, Volume
@@ -126,7 +127,7 @@ BRIEF = {"integrity": integrity}
 # -- trial --------------------------------------------------------------------------------------------------------
 
 
-class VolumeWorkload(OnStore):
+class VolumeWorkload(OnStore, PayloadWorkload, PlacedWorkload):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         params = {name: int(value) for name, value in job.params.items()}
