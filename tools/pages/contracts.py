@@ -8,7 +8,7 @@ from typing import Any
 
 from pages.text import code, docstrings, table
 
-from dyno.contracts import engine, installation, suite
+from dyno.contracts import engine, installation, roles, suite
 
 KINDS: dict[str, Any] = {
     "EngineSpec": engine.EngineSpec,
@@ -32,12 +32,31 @@ def contract(name: str) -> str:
             ("Field", "Meaning"),
             [(code(field), text or SHORT.get(field, "")) for field, (_, text) in described.items()],
         )
+    return table(("Method", "What it does"), list_methods(kind))
+
+
+def list_methods(kind: type) -> list[tuple[str, str]]:
+    """The public methods that a class defines itself, each with its docstring."""
     rows = []
     for method, member in vars(kind).items():
         if inspect.isfunction(member) and not method.startswith("_"):
             words = ", ".join(list(inspect.signature(member).parameters)[1:])
-            rows.append((code(f"{method}({words})"), " ".join((inspect.getdoc(member) or "").split())))
-    return table(("Method", "What it does"), rows)
+            rows.append((code(f"{method}({words})"), describe(member)))
+    return rows
+
+
+def describe(member: Any) -> str:
+    return " ".join((inspect.getdoc(member) or "").split())
+
+
+def list_roles(ending: str) -> str:
+    """A table of the roles whose names end in Suite or Workload, with their methods."""
+    rows = []
+    for name, kind in vars(roles).items():
+        if name.endswith(ending) and kind.__module__ == roles.__name__:
+            methods = [f"{method}: {text}" for method, text in list_methods(kind)]
+            rows.append((code(name), "<br>".join([describe(kind), *methods])))
+    return table(("Role", "What it says, and its methods"), rows)
 
 
 SHORT = {
@@ -52,4 +71,4 @@ SHORT = {
     "check": "See above.",
 }
 """Meanings of fields that need no docstring in the code."""
-BLOCKS: dict[str, Callable[..., str]] = {"contract": contract}
+BLOCKS: dict[str, Callable[..., str]] = {"contract": contract, "roles": list_roles}

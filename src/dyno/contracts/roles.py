@@ -36,9 +36,10 @@ class Variant:
 
 
 class DefinableSuite(Suite):
-    """A suite that needs the user's definition: plain JSON, which the run file and the workers get. The workload is
-    called with the definition as a second argument."""
+    """A suite that needs the user's definition: plain JSON, which the run file and the workers get."""
 
+    defined_by: str = ""
+    """How the user defines its phases, for the message that it has none."""
     definition: Any = None
     """The definition, in the form that the workload gets; None until there is one."""
     variants: Mapping[str, Variant] = {}
@@ -57,6 +58,7 @@ class DefinableSuite(Suite):
         self.definition = definition
 
     def workload(self, job: Job) -> Workload:
+        """Returns the workload of a trial. The default calls `WORKLOAD(job, definition)` of the module `workload`."""
         given = () if self.definition is None else (self.definition,)
         workload: Workload = deferred(f"{type(self).__module__}.workload:WORKLOAD")(job, *given)
         return workload
@@ -108,6 +110,9 @@ def inline_definition(suite: Suite, definition: Mapping[str, Any], base: Path) -
 @runtime_checkable
 class NativeSuite(Protocol):
     """A suite some of whose phases native load can run. Its workloads are `NativeWorkload`s."""
+
+    native_limits: str = ""
+    """Why native load can't run some phases of a definition, for the message that it can't."""
 
     def can_load_natively(self, phase: str, params: Mapping[str, Value]) -> bool:
         """Returns whether native load can run the phase of this name with these parameters."""

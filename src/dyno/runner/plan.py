@@ -21,7 +21,7 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON
 from dyno.contracts.passwords import secrets
 from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S, ProbeTimes
-from dyno.contracts.roles import NativeSuite, RequestDefinedSuite, inline_definition, variants_of
+from dyno.contracts.roles import DefinableSuite, NativeSuite, RequestDefinedSuite, inline_definition, variants_of
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
@@ -167,7 +167,7 @@ def make(request: RunRequest) -> Plan:
     if definition is not None:
         suite = registry.suite(request.suite, definition)
     if not suite.phases:
-        how = f"by the table [{suite.name}] of a plan file, or a query by -q"
+        how = suite.defined_by if isinstance(suite, DefinableSuite) else "in the suite"
         raise UsageError(f"suite {suite.name} has no phases of its own: define them {how}")
     name = request.preset or DEFAULT_PRESET
     if name not in suite.presets:
@@ -260,9 +260,6 @@ def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
     return isinstance(suite, NativeSuite) and suite.can_load_natively(phase, params)
 
 
-OWN = "it has \\gset, or a transaction, a lock or a setting that is not within BEGIN; ...; COMMIT;"
-
-
 def _check_native(
     suite: Suite, phases: Sequence[str], combinations: Iterable[Mapping[str, Value]], own: bool
 ) -> None:
@@ -272,7 +269,11 @@ def _check_native(
     for phase, params in product(chosen, combinations):
         if not _natively(suite, phase.name, params):
             values = [f"{each.name}={params[each.name]}" for each in suite.params if phase.name in each.phases]
-            reason = f" with {' '.join(values)}" if values else f" ({OWN})" if own else ""
+            reason = ""
+            if values:
+                reason = f" with {' '.join(values)}"
+            elif own and isinstance(suite, NativeSuite):
+                reason = f" ({suite.native_limits})"
             raise UsageError(f"load: native load can't run phase {phase.name}{reason}: use library")
 
 

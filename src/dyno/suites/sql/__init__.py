@@ -45,6 +45,8 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
             "trying", ("--try",), "With suite sql: show some answers; measure nothing.", tries={"operations": TRIED}
         ),
     )
+    defined_by = "by the table [sql] of a plan file, or a query by -q"
+    native_limits = "it has \\gset, or a transaction, a lock or a setting that is not within BEGIN; ...; COMMIT;"
     definition: Definition
 
     def inline_definition(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
