@@ -147,50 +147,42 @@ def test_seed_retries_and_memory_have_defaults() -> None:
 
 def test_plan_gives_the_pace_of_a_cell() -> None:
     run_plan = make()
-    assert run_plan.pace(run_plan.cells[0]) == {
-        "budget_ns": int(SUITE.presets["quick"].budget * 1e9),
-        "duration_ns": None,
-        "warmup_ns": 0,
-        "rate": None,
-        "arrivals": "uniform",
-        "loop": "auto",
-        "seed": 1,
-        "check_ns": int(SUITE.presets["quick"].timeout / 2 * 1e9),
-    }
+    quick = SUITE.presets["quick"]
+    usual = Pace(budget_ns=int(quick.budget * 1e9), check_ns=int(quick.timeout / 2 * 1e9))
+    assert run_plan.pace(run_plan.cells[0]) == usual
     run_plan = make(rate=["2.5e3"], duration=1.5, warmup=0.25, arrivals="poisson", loop="python", seed=7, timeout=8.0)
-    assert run_plan.pace(run_plan.cells[0]) | {"budget_ns": None} == {
-        "budget_ns": None,
-        "duration_ns": 1_500_000_000,
-        "warmup_ns": 250_000_000,
-        "rate": 2500.0,
-        "arrivals": "poisson",
-        "loop": "python",
-        "seed": 7,
-        "check_ns": 4_000_000_000,
-    }
-    Pace(**run_plan.pace(run_plan.cells[0]))
+    assert run_plan.pace(run_plan.cells[0]) == Pace(
+        budget_ns=usual.budget_ns,
+        duration_ns=1_500_000_000,
+        warmup_ns=250_000_000,
+        rate=2500.0,
+        arrivals="poisson",
+        loop="python",
+        seed=7,
+        check_ns=4_000_000_000,
+    )
 
 
 def test_probe_settles_at_its_rate_before_counting() -> None:
     run_plan = make("lmdb", phases=["rand-key"], limit=["p99<5ms"], warmup=2.0)
-    pace = Pace(**run_plan.pace(run_plan.cells[0], Trial(0, 1, "explore", 800.0, 10.0)))
+    pace = run_plan.pace(run_plan.cells[0], Trial(0, 1, "explore", 800.0, 10.0))
     assert (pace.rate, pace.warmup_ns, pace.duration_ns) == (800.0, 0, 12_000_000_000)
     assert (pace.settling_ns, pace.limits, pace.arrivals) == (4_000_000_000, {"p99<5ms": 5_000_000}, "poisson")
-    closed = Pace(**run_plan.pace(run_plan.cells[0], Trial(0, 0, seconds=10.0)))
+    closed = run_plan.pace(run_plan.cells[0], Trial(0, 0, seconds=10.0))
     assert (closed.rate, closed.warmup_ns, closed.limits) == (None, 2_000_000_000, {})
 
 
 def test_null_engine_probe_has_full_duration() -> None:
     run_plan = make("lmdb", "null", phases=["rand-key"], limit=["p99<5ms"], warmup=2.0)
     (null,) = (cell for cell in run_plan.cells if cell.floor)
-    assert run_plan.pace(null, Trial(1, 1, "explore", 800.0, 10.0))["duration_ns"] == 12_000_000_000
+    assert run_plan.pace(null, Trial(1, 1, "explore", 800.0, 10.0)).duration_ns == 12_000_000_000
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [("max", 0.3), ("1000", 0.3), ("4", 2.5), ("1", 10), ("0.1", 20)])
 def test_null_engine_has_time_for_ten_operations(rate: str, seconds: float) -> None:
     run_plan = make("lmdb", phases=["rand-key"], rate=[rate], duration=20)
     for cell in run_plan.cells:
-        assert run_plan.pace(cell)["duration_ns"] == int((seconds if cell.floor else 20) * 1e9)
+        assert run_plan.pace(cell).duration_ns == int((seconds if cell.floor else 20) * 1e9)
 
 
 def test_search_timeout_covers_its_longest_probe() -> None:
@@ -204,7 +196,7 @@ def test_rate_accepts_numbers_and_max_means_unpaced(rate: Any) -> None:
     ((found,),) = values(make(rate=[rate]), "rate")
     assert found == ("max" if rate == "max" else float(rate))
     run_plan = make(rate=[rate])
-    assert {run_plan.pace(cell)["rate"] for cell in run_plan.cells} == {None if rate == "max" else float(rate)}
+    assert {run_plan.pace(cell).rate for cell in run_plan.cells} == {None if rate == "max" else float(rate)}
 
 
 def test_cells_combine_every_rate_with_every_client_count() -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dyno.contracts.worker_protocol import WorkerMessage
+from dyno.measure import messages
+from dyno.measure.worker_protocol import WorkerMessage
 from dyno.runner import trial
 from dyno.runner.trial import descendants
 from dyno.runner.trial_report import TrialReport
@@ -76,13 +77,13 @@ def test_check_time_extends_trial_deadline() -> None:
     """A trial has 100 s, from moment 0. The time of checks extends this deadline."""
     report, second = TrialReport(lambda phase: None, 0), 10**9
 
-    def add(at: int, event: str, **more: object) -> float:
-        report.add(WorkerMessage({"event": event, **more}, at * second, at * second))
+    def add(at: int, event: messages.WorkerEvent) -> float:
+        report.add(WorkerMessage(event, at * second, at * second))
         return report.deadline(100.0, 100.0)
 
-    assert add(1, "phase", phase="update") == 100.0
-    assert add(90, "check") == add(95, "check") == 190.0
+    assert add(1, messages.PhaseBegan("update")) == 100.0
+    assert add(90, messages.CheckBegan()) == add(95, messages.CheckBegan()) == 190.0
     report.check_ns = 30 * second
-    assert add(120, "phase", phase="get") == 130.0
-    assert add(125, "check") == 225.0
-    assert add(126, "facts", facts={}) == 130.0
+    assert add(120, messages.PhaseBegan("get")) == 130.0
+    assert add(125, messages.CheckBegan()) == 225.0
+    assert add(126, messages.TrialFacts({})) == 130.0

@@ -10,13 +10,15 @@ import tracemalloc
 from collections.abc import Iterator
 from time import monotonic, monotonic_ns
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from dyno.contracts import worker_protocol
 from dyno.contracts.declarations import InvalidValue
-from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, Reporter, WorkerChannel
+from dyno.contracts.decoded_types import Fact
+from dyno.measure import worker_protocol
+from dyno.measure.messages import PhaseAbsent, PhaseBegan, TrialFacts, WorkerEvent
+from dyno.measure.worker_protocol import ClockMismatch, ProtocolError, Reporter, WorkerChannel
 from dyno.runner import trial
 from dyno.runner.trial_report import TrialReport
 
@@ -24,7 +26,7 @@ SECOND = 10**9
 
 
 def line(*clocks: int, **event: object) -> bytes:
-    return f"{','.join(map(str, clocks))} {json.dumps({'event': 'x', **event})}\n".encode()
+    return f"{','.join(map(str, clocks))} {json.dumps({'event': 'phase', 'phase': 'x', **event})}\n".encode()
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def ends() -> Iterator[tuple[int, int]]:
         os.close(descriptor)
 
 
-def events(channel: WorkerChannel) -> list[dict[str, Any]]:
+def events(channel: WorkerChannel) -> list[WorkerEvent]:
     return [message.event for message in channel.read(0) or ()]
 
 
@@ -45,9 +47,9 @@ def test_event_arrives_unchanged_with_its_time_bounds() -> None:
     channel = WorkerChannel(reading, begin)
     with Reporter(writing) as reporter:
         assert channel.read(0) is None
-        reporter.report("phase", phase="x", text="a\n\udc80")
+        reporter.report(PhaseAbsent("x", "a\n\udc80"))
         (message,) = channel.read(0) or ()
-    assert message.event == {"event": "phase", "phase": "x", "text": "a\n\udc80"}
+    assert message.event == PhaseAbsent("x", "a\n\udc80")
     assert begin <= message.after_ns <= message.by_ns <= monotonic_ns()
     assert events(channel) == [] and channel.over
     os.close(reading)
@@ -55,26 +57,54 @@ def test_event_arrives_unchanged_with_its_time_bounds() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), object(), "y" * (65 << 20)], ids=["nan", "object", "too long"])
 def test_unserialisable_or_oversized_event_is_refused(ends: tuple[int, int], value: object) -> None:
-    with Reporter(os.dup(ends[1])) as reporter, pytest.raises(InvalidValue, match="can't report the event sample"):
-        reporter.report("sample", value=value)
+    with Reporter(os.dup(ends[1])) as reporter, pytest.raises(InvalidValue, match="can't report the event facts"):
+        reporter.report(TrialFacts({"value": cast(Fact, value)}))
     assert WorkerChannel(ends[0], monotonic_ns()).read(0) is None
 
 
 def test_lines_in_pieces_are_put_together(ends: tuple[int, int]) -> None:
     channel = WorkerChannel(ends[0], monotonic_ns())
-    one, two, three = (line(monotonic_ns(), n=n) for n in range(3))
+    one, two, three = (line(monotonic_ns(), phase=str(n)) for n in range(3))
     os.write(ends[1], one + two[:5])
-    assert [event["n"] for event in events(channel)] == [0]
+    assert events(channel) == [PhaseBegan("0")]
     assert events(channel) == []
     os.write(ends[1], two[5:] + three)
-    assert [event["n"] for event in events(channel)] == [1, 2]
+    assert events(channel) == [PhaseBegan("1"), PhaseBegan("2")]
 
 
 @pytest.mark.claim("Garbage on the worker's pipe is not a result")
 @pytest.mark.parametrize(
     "garbage",
-    [b"\n", b"hello\n", b"1 {}\n", b"1 [1]\n", b'x {"event": "y"}\n', b"1 " + b"[" * 100_000 + b"\n", b"\xff\xfe\n"],
-    ids=["empty", "text", "no event", "list", "no clock", "nested", "bytes"],
+    [
+        b"\n",
+        b"hello\n",
+        b"1 {}\n",
+        b"1 [1]\n",
+        b'x {"event": "check"}\n',
+        b"1 " + b"[" * 100_000 + b"\n",
+        b"\xff\xfe\n",
+        b'1 {"event": "unknown"}\n',
+        b'1 {"event": 1}\n',
+        b'1 {"event": "phase"}\n',
+        b'1 {"event": "phase", "phase": 1}\n',
+        b'1 {"event": "sample", "sample": {"phase": "get"}, "check_ns": 0}\n',
+        b'1 {"event": "check", "\\udc80": 1, "\\ud800": {}, "event": null}\n',
+    ],
+    ids=[
+        "empty",
+        "text",
+        "no event",
+        "list",
+        "no clock",
+        "nested",
+        "bytes",
+        "unknown event",
+        "number",
+        "missing field",
+        "wrong type",
+        "incomplete sample",
+        "surrogates",
+    ],
 )
 def test_anything_but_an_event_is_an_error(garbage: bytes) -> None:
     reading, writing = os.pipe()

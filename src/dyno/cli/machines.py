@@ -1,13 +1,15 @@
 """The machines of a scheduler of Dask, as `dyno doctor --load-from` shows them."""
 
 import json
-import pickle
 from typing import Any
+
+from msgspec import structs
 
 from dyno.cli.console import output
 from dyno.contracts.model import Refused, UsageError
 from dyno.machines import tasks
 from dyno.machines.scheduler import MachineLost, Scheduler, check_address
+from dyno.measure.messages import ClientsFailed, MachineDescribed, decode_answer
 from dyno.report.tables.sections import Column, print_table
 
 COLUMNS = ("machine", "cores", "loop", "round trip", "clock ahead by", "Dyno", "Python")
@@ -46,14 +48,14 @@ def describe(address: str) -> list[dict[str, Any]]:
         answers = scheduler.each(tasks.describe, dict.fromkeys(scheduler.machines, ()))
         machines = []
         for machine, answer in answers.items():
-            kind, told = pickle.loads(answer)
-            if kind != "described":
-                raise RuntimeError(f"{machine.host}: {told}")
+            described = decode_answer(answer)
+            if not isinstance(described, MachineDescribed):
+                raise RuntimeError(f"{machine.host}: {described.why if isinstance(described, ClientsFailed) else ''}")
             offset = scheduler.offset(machine)
             times = {
                 "round_trip_ns": 2 * offset.uncertainty_ns,
                 "offset_ns": offset.ns,
                 "uncertainty_ns": offset.uncertainty_ns,
             }
-            machines.append({"host": machine.host, **told, **times})
+            machines.append({"host": machine.host, **structs.asdict(described), **times})
     return machines

@@ -71,8 +71,8 @@ def _checked_value(value: object, where: str) -> str | int | float | bool | None
     raise InvalidValue(f"{where}: expected {wanted}, got {_shown(value)}")
 
 
-def checked_caveats(caveats: Iterable[object], where: str) -> list[dict[str, str]]:
-    """Returns caveats as plain data. Raises InvalidValue."""
+def checked_caveats(caveats: Iterable[object], where: str) -> tuple[Caveat, ...]:
+    """Returns caveats with plain texts. Raises InvalidValue."""
     checked = []
     for caveat in islice(caveats, MOST_CAVEATS + 1):
         if not isinstance(caveat, Caveat):
@@ -81,10 +81,10 @@ def checked_caveats(caveats: Iterable[object], where: str) -> list[dict[str, str
             wanted = "letters, digits, '.', '_' and '-', up to 60"
             raise InvalidValue(f"{where}: expected a code of {wanted}, got {_shown(caveat.code)}")
         text = checked_text(caveat.text, f"{where}: the text of {caveat.code}")
-        checked.append({"code": str.__str__(caveat.code), "text": text})
+        checked.append(Caveat(str.__str__(caveat.code), text))
     if len(checked) > MOST_CAVEATS:
         raise InvalidValue(f"{where}: expected at most {MOST_CAVEATS} caveats")
-    return checked
+    return tuple(checked)
 
 
 def checked_count(value: object, where: str) -> int:

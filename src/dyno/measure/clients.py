@@ -21,12 +21,11 @@ from dyno.measure.client_states import ClientStates, State, watched
 from dyno.measure.client_usage import ENDED_CLIENTS, UsageMeter
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
+from dyno.measure.position import ClientPosition, Share
 from dyno.measure.schedule import (
     Barrier,
     BatchScheduler,
     ClientGroup,
-    ClientPosition,
-    Share,
     SingleClient,
     SoloClient,
 )

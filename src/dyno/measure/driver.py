@@ -18,19 +18,18 @@ from dyno.measure import pipelined
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.loop import InputFeed, Loop, bulk, pick, uncollected
 from dyno.measure.pauses import MemoryLimit, PauseMeter
+from dyno.measure.position import ONE, ClientPosition
 from dyno.measure.schedule import (
     CACHED,
     FOREVER_NS,
     GONE,
     LAG_SHARE,
     LOAD_TIMES,
-    ONE,
     OPEN_MOST,
     READY,
     STOP,
     BatchScheduler,
     BatchTime,
-    ClientPosition,
     RunBatch,
     SingleClient,
     SoloClient,

@@ -7,7 +7,8 @@ from pathlib import Path
 from time import process_time_ns
 
 from dyno.host.usage import of_thread_ns, waits_of_thread
-from dyno.measure.schedule import HELD_BYTES, ClientPosition
+from dyno.measure.position import ClientPosition
+from dyno.measure.schedule import HELD_BYTES
 from dyno.measure.tally import Tally
 
 CHECK_NS = 20_000_000

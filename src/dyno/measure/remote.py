@@ -12,7 +12,6 @@ import pickle
 import shutil
 import sys
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,23 +19,33 @@ from queue import Empty, SimpleQueue
 from socket import create_connection
 from threading import Thread
 from time import monotonic_ns, sleep
-from typing import Any
+from typing import cast
 
 import dyno
 from dyno import registry
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.model import Absent, Refused, Wrong
-from dyno.contracts.pace import Pace
 from dyno.contracts.roles import RemoteWorkload
 from dyno.host.process import die_with_parent
 from dyno.host.procfs import ROOT, quota_cores
 from dyno.machines.tasks import read_frame, write_frame
 from dyno.measure.clients import run_phase
 from dyno.measure.loop import about, pick
-from dyno.measure.schedule import SPIN_NS, Share
-from dyno.measure.worker import job_of
+from dyno.measure.messages import (
+    ClientsDone,
+    ClientsFailed,
+    ClientsReady,
+    MachineDescribed,
+    RemoteAnswer,
+    RemotePhase,
+    RemoteVersion,
+    decode,
+    encode,
+)
+from dyno.measure.schedule import SPIN_NS
+from dyno.measure.worker import resolve_job
 from dyno.servers import namespace
-from dyno.servers.listen import ReachedServer
+from dyno.servers.listen import JoinableServer, ReachedServer
 
 START_SECONDS = 120
 """How long a process whose clients are ready waits for the start: another machine may take longer to be ready."""
@@ -47,20 +56,21 @@ CALIBRATING_NS = 1_000_000_000
 
 
 def main() -> None:
-    home, answers = Path(sys.argv[1]), os.dup(1)
+    home = Path(sys.argv[1])
+    answers = os.dup(1)
     os.dup2(2, 1)
     inbox = SimpleQueue[bytes]()
     Thread(target=_receive, args=(inbox, home), daemon=True).start()
     question = inbox.get()
-    answer: tuple[Any, ...]
+    answer: RemoteAnswer
     try:
-        answer = _described() if not question else _phase(pickle.loads(question), home, inbox, answers)
+        answer = _run_phase(question, home, inbox, answers) if question else _describe_machine()
     except (Refused, Absent, Wrong, MemoryError) as error:
-        answer = type(error).__name__, exception_text(error)
+        answer = ClientsFailed(type(error).__name__, exception_text(error))
     except Exception as error:
         traceback.print_exc()
-        answer = "failed", f"{type(error).__name__}: {exception_text(error)}"
-    write_frame(answers, pickle.dumps(answer))
+        answer = ClientsFailed("", f"{type(error).__name__}: {exception_text(error)}")
+    write_frame(answers, encode(answer))
     os._exit(0)
 
 
@@ -74,11 +84,11 @@ def _receive(inbox: "SimpleQueue[bytes]", home: Path) -> None:
     os._exit(1)
 
 
-def _described() -> tuple[Any, ...]:
+def _describe_machine() -> MachineDescribed:
     loop = pick()
     loop.calibrate()
     python = ".".join(map(str, sys.version_info[:3]))
-    return "described", {"dyno": dyno.__version__, "python": python, "cores": _cores(), "loop": about(loop)}
+    return MachineDescribed(dyno.__version__, python, _cores(), about(loop))
 
 
 def _cores() -> float:
@@ -86,34 +96,37 @@ def _cores() -> float:
     return min(float(len(os.sched_getaffinity(0))), quota_cores(ROOT) or math.inf)
 
 
-def _phase(job: Mapping[str, Any], home: Path, inbox: "SimpleQueue[bytes]", answers: int) -> tuple[Any, ...]:
-    if job["dyno"] != dyno.__version__:
-        raise Refused(f"it has Dyno {dyno.__version__}, and this machine {job['dyno']}: install the same version")
-    message = job["message"]
-    suite = registry.suite(message["suite"], message["definition"])
-    base = job_of({**message, "home": str(home), "sealed": str(home / "sealed")}, suite)
-    if job["server"] is not None:
-        server: Any = ReachedServer(home, **job["server"])
+def _run_phase(question: bytes, home: Path, inbox: "SimpleQueue[bytes]", answers: int) -> ClientsDone:
+    version = decode(question, RemoteVersion).dyno
+    if version != dyno.__version__:
+        raise Refused(f"it has Dyno {dyno.__version__}, and this machine {version}: install the same version")
+    job = decode(question, RemotePhase)
+    suite = registry.suite(job.trial.suite, job.trial.definition)
+    base = resolve_job(job.trial, suite)
+    base = replace(base, home=home, sealed=home / "sealed")
+    server: JoinableServer | ReachedServer
+    if job.server is not None:
+        server = ReachedServer(home, job.server)
     else:
-        server = base.spec.create_server(home, base.tier, base.options, base.clients)
-        assert server is not None
+        server = cast(JoinableServer, base.spec.create_server(home, base.tier, base.options, base.clients))
     # The store is another process's: nothing is created, removed or swept here.
     server.joined = True
-    for place, name in job["stores"].items():
+    for place, name in job.stores.items():
         (home / place).mkdir(parents=True, exist_ok=True)
         (home / place / namespace.FILE).write_text(name)
     workload = suite.workload(replace(base, server=server))
     assert isinstance(workload, RemoteWorkload)
-    workload.join_store(job["state"])
-    (phase,) = (each for each in suite.phases if each.name == job["phase"])
-    pace, share = Pace(**job["pace"]), Share(*job["share"])
+    workload.join_store(pickle.loads(job.state))
+    (phase,) = (each for each in suite.phases if each.name == job.phase)
+    pace = job.pace
+    share = job.share
     if pace.rate is None and phase.temperature != "cold":
         pace = replace(pace, warmup_ns=max(pace.warmup_ns, CALIBRATING_NS))
-    trip_ns = _round_trip(job["endpoint"])
+    trip_ns = _round_trip(job.endpoint)
     parent = os.getppid()
 
     def ready() -> None:
-        write_frame(answers, pickle.dumps(("ready", {"round_trip_ns": trip_ns, "cores": _cores()})))
+        write_frame(answers, encode(ClientsReady(trip_ns, _cores())))
         try:
             start = int.from_bytes(inbox.get(timeout=START_SECONDS), "big", signed=True)
         except Empty:
@@ -125,7 +138,7 @@ def _phase(job: Mapping[str, Any], home: Path, inbox: "SimpleQueue[bytes]", answ
     tally = run_phase(workload, phase, share.own, base.spec.clients, pace, ready, share=share)
     state = workload.describe_store()
     workload.release()
-    return "done", tally, state
+    return ClientsDone(pickle.dumps(tally), pickle.dumps(state))
 
 
 def _round_trip(endpoint: tuple[str, int] | None) -> int | None:

@@ -10,14 +10,15 @@ Each latency is measured by one machine's clock. The offsets between clocks alig
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Any
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 import numpy as np
 
 import dyno
+from dyno.contracts.decoded_types import Machine as MachineLoad
 from dyno.contracts.histogram import Recorder, quantile
 from dyno.contracts.model import Absent, Phase, Refused, Wrong
 from dyno.contracts.pace import Pace
@@ -25,10 +26,20 @@ from dyno.contracts.roles import RemoteWorkload
 from dyno.contracts.suite import Job, Workload
 from dyno.machines import tasks
 from dyno.machines.scheduler import Machine, Offset, Scheduler
-from dyno.measure.schedule import Share
+from dyno.measure.messages import (
+    ClientsDone,
+    ClientsFailed,
+    ClientsReady,
+    RemotePhase,
+    TrialRequest,
+    decode_answer,
+    encode,
+)
+from dyno.measure.position import Share
 from dyno.measure.slices import Announce
 from dyno.measure.tally import Tally
 from dyno.servers import namespace
+from dyno.servers.listen import JoinableServer, ServerAddress
 from dyno.servers.user_server import URL
 
 LEAD_NS = 1_000_000_000
@@ -36,11 +47,12 @@ LEAD_NS = 1_000_000_000
 
 
 class RemoteLoad:
-    """Runs phases on the machines of the scheduler at `address`. `message` describes the trial: see
-    `dyno.runner.trial`. The call has the arguments of `dyno.measure.clients.run_phase`. It raises MachineLost."""
+    """Runs phases of the requested trial on the machines of its scheduler. The call has the arguments of
+    `dyno.measure.clients.run_phase`. It raises MachineLost."""
 
-    def __init__(self, address: str, message: Mapping[str, Any], job: Job) -> None:
-        self._address, self._message, self._job = address, message, job
+    def __init__(self, request: TrialRequest, job: Job) -> None:
+        self._request = request
+        self._job = job
 
     def __call__(
         self,
@@ -54,88 +66,110 @@ class RemoteLoad:
         announce: Announce,
     ) -> Tally:
         if not isinstance(workload, RemoteWorkload):
-            raise Refused(f"suite {self._message['suite']} can't be loaded from other machines")
+            raise Refused(f"suite {self._request.suite} can't be loaded from other machines")
         state = workload.describe_store()
         # Each process opens the engine by itself.
         workload.release()
-        with Scheduler(self._address) as scheduler:
+        with Scheduler(str(self._request.load_from)) as scheduler:
             machines = scheduler.machines[:clients]
-            token = os.urandom(8).hex()
             shares = {machine: Share(clients, at, len(machines)) for at, machine in enumerate(machines)}
-            jobs = {machine: (token, self._job_for(share, phase, pace, state)) for machine, share in shares.items()}
-            try:
-                prepared = {
-                    machine: _checked(machine, answer, "ready")[0]
-                    for machine, answer in scheduler.each(tasks.prepare, jobs).items()
-                }
-                offsets = {machine: scheduler.offset(machine) for machine in machines}
-                ready()
-                lead = LEAD_NS + max(offset.uncertainty_ns for offset in offsets.values())
-                start = monotonic_ns() + lead
-                starts = {machine: (token, start + offset.ns) for machine, offset in offsets.items()}
-                ended = {
-                    machine: _checked(machine, answer, "done")
-                    for machine, answer in scheduler.each(tasks.run, starts).items()
-                }
-                after = {machine: scheduler.offset(machine) for machine in machines}
-            except BaseException:
-                scheduler.tell(machines, tasks.end, token)
-                raise
-        described = {}
-        for machine in machines:
-            tally, written = ended[machine]
-            workload.learn_writes(state, written)
-            tally.by_machine = {machine.host: _copy(tally.latency)}
-            described[machine.host] = _described(
-                tally, shares[machine], prepared[machine], offsets[machine], after[machine]
-            )
-        whole: Tally = ended[machines[0]][0]
-        processes = sum(ended[machine][0].processes for machine in machines)
-        for machine in machines[1:]:
-            whole.merge(ended[machine][0])
-        whole.processes, whole.machines = processes, described
-        return whole
+            requests = {machine: self._request_phase(share, phase, pace, state) for machine, share in shares.items()}
+            results = _run_clients(scheduler, requests, ready)
+        for result in results.values():
+            workload.learn_writes(state, result.state)
+        return _merge(shares, results)
 
-    def _job_for(self, share: Share, phase: Phase, pace: Pace, state: Any) -> bytes:
-        job, endpoint = self._job, None
-        server: Any = job.server
-        reached = None
-        if server is not None and server.own:
-            reached = server.reached()
-            endpoint = reached["address"]["host"], int(reached["address"]["port"])
+    def _request_phase(self, share: Share, phase: Phase, pace: Pace, state: object) -> bytes:
+        job = self._job
+        endpoint: tuple[str, int] | None = None
+        reached: ServerAddress | None = None
+        if job.server is not None and job.server.own:
+            reached = cast(JoinableServer, job.server).reached()
+            endpoint = str(reached.address["host"]), int(reached.address["port"])
         elif (url := urlsplit(str(job.options.get(URL, "")))).hostname and url.port:
             endpoint = url.hostname, url.port
-        return pickle.dumps(
-            {
-                "dyno": dyno.__version__,
-                "message": dict(self._message),
-                "server": reached,
-                "endpoint": endpoint,
-                "stores": {
-                    str(home.relative_to(job.home)): name for name, home in namespace.stores(job.home).items()
-                },
-                "state": state,
-                "phase": phase.name,
-                "pace": asdict(pace),
-                "share": (share.clients, share.machine, share.machines),
-            }
+        stores = {str(home.relative_to(job.home)): name for name, home in namespace.stores(job.home).items()}
+        request = RemotePhase(
+            dyno=dyno.__version__,
+            trial=self._request,
+            server=reached,
+            endpoint=endpoint,
+            stores=stores,
+            state=pickle.dumps(state),
+            phase=phase.name,
+            pace=pace,
+            share=share,
         )
+        return encode(request)
 
 
-def _checked(machine: Machine, answer: bytes, expected: str) -> tuple[Any, ...]:
-    """Returns what follows the kind of a child's answer. Raises what the child has raised."""
-    kind, *rest = pickle.loads(answer)
-    if kind == expected:
-        return tuple(rest)
-    text = f"{machine.host}: {rest[0]}"
+@dataclass(frozen=True)
+class _MachineResult:
+    ready: ClientsReady
+    tally: Tally
+    state: object
+    before: Offset
+    after: Offset
+
+
+def _run_clients(
+    scheduler: Scheduler, requests: Mapping[Machine, bytes], ready: Callable[[], object]
+) -> dict[Machine, _MachineResult]:
+    """Runs the clients of all machines, which start together. `ready` is called just before."""
+    token = os.urandom(8).hex()
+    try:
+        jobs = {machine: (token, request) for machine, request in requests.items()}
+        prepared = scheduler.each(tasks.prepare, jobs)
+        readiness = {machine: _check_answer(machine, answer, ClientsReady) for machine, answer in prepared.items()}
+        before = {machine: scheduler.offset(machine) for machine in requests}
+        ready()
+        lead = LEAD_NS + max(offset.uncertainty_ns for offset in before.values())
+        start = monotonic_ns() + lead
+        starts = {machine: (token, start + offset.ns) for machine, offset in before.items()}
+        ended = scheduler.each(tasks.run, starts)
+        done = {machine: _check_answer(machine, answer, ClientsDone) for machine, answer in ended.items()}
+        after = {machine: scheduler.offset(machine) for machine in requests}
+    except BaseException:
+        scheduler.tell(requests, tasks.end, token)
+        raise
+    return {
+        machine: _MachineResult(
+            readiness[machine], pickle.loads(each.tally), pickle.loads(each.state), before[machine], after[machine]
+        )
+        for machine, each in done.items()
+    }
+
+
+Expected = TypeVar("Expected", ClientsReady, ClientsDone)
+
+
+def _check_answer(machine: Machine, answer: bytes, expected: type[Expected]) -> Expected:
+    """Returns the child's answer if it is of the expected type. Raises what the child has raised."""
+    decoded = decode_answer(answer)
+    if isinstance(decoded, expected):
+        return decoded
+    if not isinstance(decoded, ClientsFailed):
+        raise RuntimeError(f"{machine.host}: unexpected answer {type(decoded).__name__}")
     known = {error.__name__: error for error in (Refused, Absent, Wrong, MemoryError)}
-    raise known.get(kind, RuntimeError)(text)
+    raise known.get(decoded.error, RuntimeError)(f"{machine.host}: {decoded.why}")
 
 
-def _copy(recorder: Recorder) -> Recorder:
-    copied = Recorder()
-    copied.merge(recorder)
-    return copied
+def _merge(shares: Mapping[Machine, Share], results: Mapping[Machine, _MachineResult]) -> Tally:
+    """Returns the tally of all machines, with the description of each."""
+    tallies = [result.tally for result in results.values()]
+    described = {}
+    for machine, result in results.items():
+        by_machine = Recorder()
+        by_machine.merge(result.tally.latency)
+        result.tally.by_machine = {machine.host: by_machine}
+        described[machine.host] = _describe_machine(shares[machine], result)
+    processes = sum(tally.processes for tally in tallies)
+    whole = tallies[0]
+    for tally in tallies[1:]:
+        whole.merge(tally)
+    whole.processes = processes
+    whole.machines = described
+    return whole
 
 
 def _p99(recorder: Recorder | None) -> int | None:
@@ -145,21 +179,20 @@ def _p99(recorder: Recorder | None) -> int | None:
     return quantile(filled, recorder.counts[filled], 99.0) if len(filled) else None
 
 
-def _described(
-    tally: Tally, share: Share, prepared: Mapping[str, Any], before: Offset, after: Offset
-) -> Mapping[str, Any]:
+def _describe_machine(share: Share, result: _MachineResult) -> MachineLoad:
     """Returns what the sample keeps of one machine: see `dyno.contracts.decoded_types.Machine`."""
+    tally, before, after = result.tally, result.before, result.after
     used = (tally.usage.user_ns, tally.usage.system_ns)
     return {
         "clients": share.own,
         "processes": tally.processes,
-        "cores": prepared["cores"],
+        "cores": result.ready.cores,
         "operations": tally.operations,
         "elapsed_ns": tally.elapsed_ns,
         "cpu_ns": None if None in used else sum(part or 0 for part in used),
         "late_p99_ns": _p99(tally.late),
         "response_p99_ns": _p99(tally.response),
-        "round_trip_ns": prepared["round_trip_ns"],
+        "round_trip_ns": result.ready.round_trip_ns,
         "offset_ns": before.ns,
         "uncertainty_ns": before.uncertainty_ns,
         # The clocks may have moved by less than the uncertainty of both offsets.

@@ -1,33 +1,30 @@
 """Executes one trial in a process of its own: suite, engine and measuring loop.
 
-The process is forked by `dyno.runner.worker_pool`. It reads its job, a line of JSON, from standard input, and reports
-events to a pipe (`dyno.contracts.worker_protocol`). Standard output belongs to the engine.
+The process is forked by `dyno.runner.worker_pool`. It reads a request from standard input, and reports events to a
+pipe (`dyno.measure.worker_protocol`). Standard output belongs to the engine.
 """
 
-import json
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, cast
 
 from dyno import registry
 from dyno.contracts import declarations
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.declarations import EngineError, InvalidValue, doing, exception_text, typed_text
-from dyno.contracts.model import Absent, Caveat, Refused, Tier, Unavailable, Value, Wrong
-from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, Pace
+from dyno.contracts.decoded_types import Resources, Used
+from dyno.contracts.model import Absent, Caveat, Refused, Unavailable, Value, Wrong
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.roles import OpeningWorkload, TrialFactsWorkload
 from dyno.contracts.suite import Job, Suite, Workload
-from dyno.contracts.worker_protocol import LATE_SIGNAL, Reporter
-from dyno.fields import plain
 from dyno.host.process import die_with_parent
 from dyno.host.usage import of_tree, own, own_peak_resident_bytes, peak_resident_bytes
 from dyno.machines.scheduler import MachineLost
@@ -35,10 +32,28 @@ from dyno.measure.client_states import describe_late_clients
 from dyno.measure.client_usage import ENDED_CLIENTS
 from dyno.measure.clients import ClientDied, run_phase
 from dyno.measure.loop import about, clocks, pick
+from dyno.measure.messages import (
+    CheckBegan,
+    EngineDescribed,
+    LateClients,
+    LoopDescribed,
+    PhaseAbsent,
+    PhaseBegan,
+    PhaseMeasured,
+    StoreFound,
+    StoreLeft,
+    StoreRemoved,
+    TrialEnded,
+    TrialFacts,
+    TrialRequest,
+    decode,
+)
 from dyno.measure.phase import Stopwatch, sampled, serving
 from dyno.measure.remote_load import RemoteLoad
 from dyno.measure.tally import Tally
+from dyno.measure.worker_protocol import LATE_SIGNAL, Reporter
 from dyno.servers import namespace, set_option, user_server
+from dyno.servers.listen import JoinableServer
 from dyno.servers.user_server import URL
 
 SERVER = "server"
@@ -46,7 +61,7 @@ SERVER = "server"
 
 
 def work(descriptor: int, parent: int) -> NoReturn:
-    """Executes the job and ends this process, with status 0 if it could report the outcome.
+    """Executes the request and ends this process, with status 0 if it could report the outcome.
 
     The process ends without shutting down the interpreter. With all the modules that an engine loads, a shutdown
     takes a tenth of a short trial, and nothing in it is measured.
@@ -67,46 +82,54 @@ def work(descriptor: int, parent: int) -> NoReturn:
 
 
 def _execute(descriptor: int) -> None:
-    """Reads the job, executes it, and reports how it ended."""
+    """Reads the request, executes it, and reports how it ended."""
     with Reporter(descriptor) as reporter:
-        signal.signal(LATE_SIGNAL, lambda *_: reporter.report("late", why=describe_late_clients()))
-        job = json.loads(sys.stdin.readline())
+        signal.signal(LATE_SIGNAL, lambda *_: reporter.report(LateClients(describe_late_clients() or "")))
+        request = decode(sys.stdin.buffer.readline(), TrialRequest)
         spent = Stopwatch()
-        outcome: str
-        why: str | None
-        resources: dict[str, Any] | None = None
+        resources: Resources | None = None
         error: Exception | None = None
-        unavailable = False
         try:
-            resources = _remove_stores(job, reporter) if job.get("remove") else _trial(job, reporter, spent)
-            outcome, why = "ok", None
-        except Wrong as wrong:
-            outcome, why = "wrong", exception_text(wrong)
-        except Unavailable as failed:
-            outcome, why = "error", exception_text(failed)
-            unavailable = True
-        except Refused as refusal:
-            outcome, why = "refused", exception_text(refusal)
-        except MemoryError as full:
-            outcome, why = "out-of-memory", f"MemoryError: {exception_text(full)}".rstrip(": ")
-        except (MachineLost, InvalidValue) as named:
-            outcome, why = "error", exception_text(named)
-        except (ClientDied, EngineError) as known:
-            error = known
-            outcome, why = "error", exception_text(known)
+            resources = _remove_stores(request, reporter) if request.remove else _run_trial(request, reporter, spent)
         except Exception as raised:
             error = raised
-            outcome, why = "error", f"{type(error).__name__}: {exception_text(error)}"
         spent.lap("close")
-        resources = resources or _resources()
-        ending = {"outcome": outcome, "why": why, "unavailable": unavailable}
-        reporter.report("end", **ending, resources=resources, spent_ns=spent.parts_ns)
-        if error is not None:
+        ending = TrialEnded(
+            outcome=_name_outcome(error),
+            why=None if error is None else _explain(error),
+            resources=resources or _resources(),
+            spent_ns=spent.parts_ns,
+            unavailable=isinstance(error, Unavailable),
+        )
+        reporter.report(ending)
+        if error is not None and not isinstance(error, EXPECTED):
             # Printed to the trial's output, which is stored if the trial failed.
             traceback.print_exception(error)
 
 
-def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
+EXPECTED = (Wrong, Refused, MemoryError, MachineLost, InvalidValue)
+"""Errors whose text says everything, so that no traceback is printed."""
+
+
+def _name_outcome(error: Exception | None) -> str:
+    if error is None:
+        return "ok"
+    if isinstance(error, Wrong):
+        return "wrong"
+    if isinstance(error, Refused) and not isinstance(error, Unavailable):
+        return "refused"
+    return "out-of-memory" if isinstance(error, MemoryError) else "error"
+
+
+def _explain(error: Exception) -> str:
+    text = exception_text(error)
+    if isinstance(error, MemoryError):
+        return f"MemoryError: {text}".rstrip(": ")
+    explained = (*EXPECTED, ClientDied, EngineError)
+    return text if isinstance(error, explained) else f"{type(error).__name__}: {text}"
+
+
+def _resources(server: Used | None = None) -> Resources:
     """Returns the usage of this process and its clients, with the largest peak. `server`: the server's usage."""
     # The bytes of this process include those of children that have ended, servers included.
     used = own() + ENDED_CLIENTS.usage
@@ -114,14 +137,14 @@ def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]
     return {"client": {**asdict(used), "peak_resident_bytes": peak}, "server": server}
 
 
-def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> dict[str, Any]:
+def _run_trial(request: TrialRequest, reporter: Reporter, spent: Stopwatch) -> Resources:
     """Executes the trial; returns the resources that it used."""
-    suite = registry.suite(message["suite"], message["definition"])
-    job = job_of(message, suite)
+    suite = registry.suite(request.suite, request.definition)
+    job = resolve_job(request, suite)
     spent.lap("start")
     with ExitStack() as stack:
         if server := job.spec.create_server(job.home / SERVER, job.tier, job.options, job.clients):
-            reporter.report("phase", phase=SERVER)
+            reporter.report(PhaseBegan(SERVER))
             stack.enter_context(closing(server))
             server.start()
             spent.lap(SERVER)
@@ -131,11 +154,11 @@ def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> 
         # Closed even after an error, so that its stores on a user's own server are removed.
         stack.enter_context(finally_(workload.close))
         spent.lap("dataset")
-        _phases(workload, suite, job, message, reporter, spent)
+        _run_phases(workload, suite, job, request, reporter, spent)
         trial_facts = workload.trial_facts() if isinstance(workload, TrialFactsWorkload) else {}
         facts = declarations.checked_values(trial_facts, f"suite {suite.name}: facts")
-        reporter.report("facts", facts=facts)
-        reporter.report("phase", phase="close")
+        reporter.report(TrialFacts(facts))
+        reporter.report(PhaseBegan("close"))
         # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
         if pids := serving(job):
             peaks = [peak_resident_bytes(pid) for pid in pids]
@@ -144,27 +167,27 @@ def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> 
     return _resources()
 
 
-def job_of(message: Mapping[str, Any], suite: Suite) -> Job:
-    """Returns the trial that the parent's message describes."""
-    spec = registry.through(suite, registry.engine(message["engine"]))
+def resolve_job(request: TrialRequest, suite: Suite) -> Job:
+    """Returns the trial that is requested."""
+    spec = registry.through(suite, registry.engine(request.engine))
     assert spec is not None
-    options = set_option.with_names(spec.resolve(message["options"]), message["read_back"])
+    options = set_option.with_names(spec.resolve(request.options), request.read_back)
     return Job(
         spec=spec.chosen(options),
-        home=Path(message["home"]),
-        tier=None if message["tier"] is None else Tier(message["tier"]),
+        home=Path(request.home),
+        tier=request.tier,
         options=options,
-        params=message["params"],
-        seed=message["seed"],
-        clients=message["clients"],
-        sealed=Path(message["sealed"]),
+        params=request.params,
+        seed=request.seed,
+        clients=request.clients,
+        sealed=Path(request.sealed),
     )
 
 
-def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, Any]:
+def _remove_stores(request: TrialRequest, reporter: Reporter) -> Resources:
     """Removes the stores that an earlier worker of this trial left on a user's own server, and reports each that it
     could not remove. Returns the resources that it used."""
-    job = job_of(message, registry.suite(message["suite"], message["definition"]))
+    job = resolve_job(request, registry.suite(request.suite, request.definition))
     declared = job.spec.server
     server = job.spec.create_server(job.home / SERVER, job.tier, job.options, job.clients)
     if declared and server and not server.own and declared.remove is not None:
@@ -172,16 +195,16 @@ def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, 
         homes = namespace.stores(job.home)
         for name in homes:
             command = "" if declared.removal is None else declared.removal(name, shown)
-            reporter.report("store", name=name, command=command)
+            reporter.report(StoreFound(name, command))
         for name, home in homes.items():
             try:
                 replace(job, server=server).remove(home)
             except Exception as error:
                 # Refused means that the server could not be reached.
                 why = typed_text(error, exception_text(error))
-                reporter.report("left", name=name, why=why, unreachable=isinstance(error, Refused))
+                reporter.report(StoreLeft(name, why, unreachable=isinstance(error, Refused)))
             else:
-                reporter.report("removed", name=name)
+                reporter.report(StoreRemoved(name))
     return _resources()
 
 
@@ -204,45 +227,43 @@ def _rights_checked(job: Job) -> Iterator[None]:
         raise
 
 
-def _phases(
-    workload: Workload, suite: Suite, job: Job, message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch
+def _run_phases(
+    workload: Workload, suite: Suite, job: Job, request: TrialRequest, reporter: Reporter, spent: Stopwatch
 ) -> None:
-    reporter.report("phase", phase="conformance")
+    reporter.report(PhaseBegan("conformance"))
     if not job.spec.floor:
         workload.conformance()
     spent.lap("conformance")
-    pace = Pace(**message["pace"], patience=FLOOR_PATIENCE if job.spec.floor else PATIENCE)
-    loop = pick(pace.loop)
-    reporter.report("loop", **about(loop))
+    loop = pick(request.pace.loop)
+    reporter.report(LoopDescribed(about(loop)))
     reporter.clocks = partial(clocks, loop)
     spent.lap("loop")
     described = False
-    run: Callable[..., Tally] = run_phase
-    if scheduler := message.get("load_from"):
-        run = RemoteLoad(scheduler, message, job)
+    remote = request.load_from is not None
+    run: Callable[..., Tally] = run_phase if request.load_from is None else RemoteLoad(request, job)
     for phase in suite.phases:
-        if phase.name not in message["phases"]:
+        if phase.name not in request.phases:
             continue
-        reporter.report("phase", phase=phase.name)
+        reporter.report(PhaseBegan(phase.name))
         try:
             workload.prepare(phase)
             opening = isinstance(workload, OpeningWorkload) and workload.opens(phase)
             if not described and not opening:
-                reporter.report("engine", **_about(workload, job, run is not run_phase))
+                reporter.report(_describe_engine(workload, job, remote))
                 described = True
             spent.lap("prepare")
-            sample = plain(sampled(workload, phase, job, pace, spent, partial(reporter.report, "check"), run))
+            sample = sampled(workload, phase, job, request.pace, spent, lambda: reporter.report(CheckBegan()), run)
             if not described:
-                reporter.report("engine", **_about(workload, job, run is not run_phase))
+                reporter.report(_describe_engine(workload, job, remote))
                 described = True
-            reporter.report("sample", sample=sample, check_ns=spent.check_ns)
+            reporter.report(PhaseMeasured(sample, spent.check_ns))
             spent.lap("verify")
         except Absent as why:
-            reporter.report("absent", phase=phase.name, why=exception_text(why))
+            reporter.report(PhaseAbsent(phase.name, exception_text(why)))
 
 
-def _about(workload: Workload, job: Job, remote: bool) -> dict[str, Any]:
-    """Describes the engine. `remote`: whether other machines load it."""
+def _describe_engine(workload: Workload, job: Job, remote: bool) -> EngineDescribed:
+    """`remote`: whether other machines load it."""
     engine = workload.engine()
     name = job.spec.name
     where = f"engine {name}"
@@ -251,7 +272,7 @@ def _about(workload: Workload, job: Job, remote: bool) -> dict[str, Any]:
     added_caveats = list[Caveat]()
     if remote and not foreign:
         # This machine's connection, which loads and checks the store, is not the clients'.
-        tls = bool(job.server.reached()["files"])  # type: ignore[union-attr]
+        tls = bool(cast(JoinableServer, job.server).reached().files)
         added_settings = {"transport": "tcp", "tls": tls}
         added_caveats.append(user_server.ENCRYPTED if tls else user_server.UNENCRYPTED)
     with doing(name, "reading its version"):
@@ -265,9 +286,5 @@ def _about(workload: Workload, job: Job, remote: bool) -> dict[str, Any]:
         every = chain(job.spec.caveats, engine.caveats(), workload.caveats(), added_caveats)
         caveats = declarations.checked_caveats(every, f"{where}: caveats")
     gives = None if job.spec.server is None else job.spec.server.gives
-    return {
-        "tier": gives(engine).value if gives is not None and foreign else None,
-        "version": version,
-        "settings": settings,
-        "caveats": caveats,
-    }
+    tier = gives(engine) if gives is not None and foreign else None
+    return EngineDescribed(tier, version, settings, caveats)

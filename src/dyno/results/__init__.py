@@ -6,13 +6,25 @@ incomplete last line: readers ignore it, and it is cut off before the next line 
 docs/reference/run-file.md.
 """
 
-from dyno.results.read import READABLE, SCHEMA, damaged, is_run_file, lines, load, parsed, planned, sample
+from dyno.results.read import (
+    READABLE,
+    SCHEMA,
+    check_sample,
+    damaged,
+    is_run_file,
+    lines,
+    load,
+    parsed,
+    planned,
+    sample,
+)
 from dyno.results.run import FLOOR_BLOCKS, MOST_CELLS, Attempt, Run, defined_work, is_reference
 from dyno.results.write import Lock, RunFileLost, append, as_read, create, cut_incomplete_line, encode, end, extend
 
 __all__ = ["FLOOR_BLOCKS", "MOST_CELLS", "READABLE", "SCHEMA", "Attempt", "Lock", "Run", "RunFileLost", "append"]
 __all__ += [
     "as_read",
+    "check_sample",
     "create",
     "cut_incomplete_line",
     "damaged",

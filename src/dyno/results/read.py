@@ -304,18 +304,18 @@ def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Att
     if attempt.stage is not None and (attempt.stage not in STAGES or not attempt.rate):
         raise ValueError("stage: expected a stage of a search, with its rate")
     for at, each in enumerate(attempt.samples):
-        _check_sample(each, f"samples[{at}].")
+        check_sample(each, f"samples[{at}].")
     return attempt
 
 
 def sample(data: Mapping[str, Any]) -> Sample:
     """Converts the JSON of a sample; fields of a later schema are ignored. Raises ValueError."""
     sample: Sample = typed(data, Sample)
-    _check_sample(sample)
+    check_sample(sample)
     return sample
 
 
-def _check_sample(sample: Sample, where: str = "") -> None:
+def check_sample(sample: Sample, where: str = "") -> None:
     """Raises ValueError for figures that contradict each other, and for histograms that can't be decoded."""
     _check_histograms(sample, where)
     if sample.errors > sample.operations:

@@ -134,9 +134,8 @@ def forecast_time(plan: Plan) -> tuple[int, float]:
     for cell in plan.cells:
         blocks = min(plan.samples, FLOOR_BLOCKS) if is_reference(plan.cells, cell) else plan.samples
         pace = plan.pace(cell)
-        each = pace["warmup_ns"] + (pace["budget_ns"] if pace["duration_ns"] is None else pace["duration_ns"])
         trials += blocks
-        total += blocks * len(plan.phases) * each / 1e9
+        total += blocks * len(plan.phases) * (pace.warmup_ns + pace.limit_ns) / 1e9
     return trials, total
 
 

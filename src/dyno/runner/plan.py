@@ -18,7 +18,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.limits import Limit, parse_all
 from dyno.contracts.model import NotInstalled, Phase, Preset, Trial, UsageError, Value
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
-from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON
+from dyno.contracts.pace import AUTO_LOAD, FLOOR_PATIENCE, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON, Pace
 from dyno.contracts.passwords import secrets
 from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S, ProbeTimes
 from dyno.contracts.roles import DefinableSuite, NativeSuite, RequestDefinedSuite, inline_definition, variants_of
@@ -96,9 +96,9 @@ class Plan(PlanOptions):
         """Texts that must be masked wherever they are printed or stored."""
         return tuple(secret for address in self.addresses.values() for secret in secrets(address))
 
-    def pace(self, cell: Cell, trial: Trial | None = None) -> dict[str, Any]:
-        """Returns the duration and the rate of a cell's phases, as the fields of `pace.Pace`. A probe's trial has its
-        own. Null engines are measured briefly, because their operations hardly vary."""
+    def pace(self, cell: Cell, trial: Trial | None = None) -> Pace:
+        """Returns the duration and the rate of a cell's phases. A probe's trial has its own. Null engines
+        are measured briefly, because their operations hardly vary."""
         rate = None if cell.params[RATE.name] == UNPACED else float(cell.params[RATE.name])
         most = math.inf
         if is_reference(self.cells, cell):
@@ -107,25 +107,31 @@ class Plan(PlanOptions):
         if trial.stage is not None:
             # A probe of a null engine takes as long as any other.
             most = math.inf
-        duration, warmup, probing = trial.seconds or self.duration, self.warmup, dict[str, Any]()
+        duration = trial.seconds or self.duration
+        warmup = self.warmup
+        limits = dict[str, int | None]()
+        settling_ns = 0
         if trial.stage is not None and trial.seconds is not None:
             # A probe warms up at its rate, in the phase, so that its queue is not empty when counting begins.
             limits = {limit.text: limit.latency_ns for limit in self.limits}
-            probing = {"limits": limits, "settling_ns": int((warmup + DISCARDED * trial.seconds) * 1e9)}
-            duration, warmup = warmup + trial.seconds, 0.0
-        return {
-            "budget_ns": int(min(self.budget, most) * 1e9),
-            "duration_ns": None if duration is None else int(min(duration, most) * 1e9),
-            "warmup_ns": int(min(warmup, most) * 1e9),
-            "rate": trial.rate or rate,
-            "arrivals": self.arrivals,
-            "loop": self.loop,
-            "seed": self.seed,
+            settling_ns = int((warmup + DISCARDED * trial.seconds) * 1e9)
+            duration = warmup + trial.seconds
+            warmup = 0.0
+        return Pace(
+            budget_ns=int(min(self.budget, most) * 1e9),
+            duration_ns=None if duration is None else int(min(duration, most) * 1e9),
+            warmup_ns=int(min(warmup, most) * 1e9),
+            rate=trial.rate or rate,
+            arrivals=self.arrivals,
+            loop=self.loop,
+            seed=self.seed,
+            limits=limits,
+            settling_ns=settling_ns,
+            patience=FLOOR_PATIENCE if cell.floor else PATIENCE,
             # When half of the timeout is used for checks, the phase ends with the operations checked so far, rather
             # than by killing the trial.
-            "check_ns": int(self.timeout / 2 * 1e9),
-            **probing,
-        }
+            check_ns=int(self.timeout / 2 * 1e9),
+        )
 
     def block(self, number: int) -> list[Trial]:
         """Returns a trial of every cell, in an order shuffled by the seed."""

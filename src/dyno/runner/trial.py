@@ -3,26 +3,27 @@
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from time import monotonic, monotonic_ns, thread_time
-from typing import Any
 
 import psutil
+from msgspec import structs
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.model import Caveat, Tier, Trial
+from dyno.contracts.model import Trial
 from dyno.contracts.passwords import mask_password, mask_secrets
 from dyno.contracts.sanitize import sanitize
-from dyno.contracts.worker_protocol import LATE_SIGNAL, ClockMismatch, ProtocolError, WorkerChannel
 from dyno.host import facts
 from dyno.host.confine import CannotConfine, confined
 from dyno.host.force_remove import remove, unmount
 from dyno.host.process import nothing_left
 from dyno.host.procfs import read_lines, read_text
+from dyno.measure.messages import StoreFound, StoreLeft, StoreRemoved, TrialEnded, TrialRequest, WorkerEvent
+from dyno.measure.worker_protocol import LATE_SIGNAL, ClockMismatch, ProtocolError, WorkerChannel
 from dyno.results import Attempt
 from dyno.runner.plan import GENERAL, Plan
 from dyno.runner.trial_report import CLOSED, WRONG_CLOCK, TrialReport
@@ -154,12 +155,12 @@ def run_trial(
     report, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
     before = facts.counters()
     output = home.with_suffix(OUTPUT)
-    job: dict[str, Any] = {}
+    request: TrialRequest | None = None
     left: list[str] = []
     try:
         home.mkdir()
-        job = _job(plan, cell, trial, home, context.datasets.path(trial.cell))
-        peak_bytes = _run_worker(plan, job, plan.interpreter(cell), context, report)
+        request = _request_trial(plan, cell, trial, home, context.datasets.path(trial.cell))
+        peak_bytes = _run_worker(plan, request, plan.interpreter(cell), context, report)
         printed = None if report.outcome == "ok" else _tail(output, report)
     except OSError as error:
         if error.errno in SCARCE and not report.begun:
@@ -169,10 +170,10 @@ def run_trial(
         report.fail(error)
     finally:
         try:
-            if job:
+            if request is not None:
                 refused = report.outcome == "refused" or report.unavailable
                 executable = plan.interpreter(cell)
-                left = _remove_stores(job, refused, executable, context.pools, plan.secrets)
+                left = _remove_stores(request, refused, executable, context.pools, plan.secrets)
             for line in left:
                 context.warn(line)
         finally:
@@ -183,6 +184,7 @@ def run_trial(
         # The processes that keep cores awake are stalled whenever another process uses their core, which is no
         # strain.
         suffered["cpu_stall_ns"] = None
+    engine = report.engine
     return Attempt(
         cell=trial.cell,
         block=trial.block,
@@ -193,10 +195,10 @@ def run_trial(
         samples=tuple(report.samples),
         started=started.isoformat(timespec="milliseconds"),
         duration_ns=duration,
-        version=report.about.get("version"),
-        settings=report.about.get("settings"),
-        tier=None if (tier := report.about.get("tier")) is None else Tier(tier),
-        caveats=tuple(Caveat(**caveat) for caveat in report.about.get("caveats", ())),
+        version=None if engine is None else engine.version,
+        settings=None if engine is None else engine.settings,
+        tier=None if engine is None else engine.tier,
+        caveats=() if engine is None else engine.caveats,
         resources={**report.resources, "peak_anonymous_bytes": peak_bytes or None},
         output=printed,
         loop=report.loop,
@@ -210,53 +212,55 @@ def run_trial(
 
 
 def _run_worker(
-    plan: Plan, job: Mapping[str, Any], executable: str, context: TrialContext, report: TrialReport
+    plan: Plan, request: TrialRequest, executable: str, context: TrialContext, report: TrialReport
 ) -> int:
-    """Runs the job in a worker. Returns the worker's peak of anonymous memory, in bytes."""
-    home, limit, pools = Path(job["home"]), context.limit, context.pools
+    """Runs the trial in a worker. Returns the worker's peak of anonymous memory, in bytes."""
+    home = Path(request.home)
+    pools = context.pools
     try:
         pools.ready(executable)
         with (
             nullcontext() if plan.confine is None else confined(plan.confine, home.with_suffix(GROUP)) as group,
             nothing_left(),
-            pools.worker(executable, home, home.with_suffix(OUTPUT), job, group.add if group else int) as (
+            pools.worker(executable, home, home.with_suffix(OUTPUT), request, group.add if group else int) as (
                 process,
                 pipe,
             ),
-            closing(WorkerChannel(pipe, report.began_ns)) as channel,
+            closing(WorkerChannel(pipe, report.began_ns, report.clean)) as channel,
         ):
-            watch = Watch(process.pid, limit, monotonic() + plan.timeout)
-            verdict = _listen(process, channel, watch, report, plan.timeout, job["clients"])
+            watch = Watch(process.pid, context.limit, monotonic() + plan.timeout)
+            verdict = _listen(process, channel, watch, report, plan.timeout, request.clients)
             status = process.wait()
             killed = group is not None and group.killed
     except (WorkerStartError, CannotConfine) as error:
-        report.outcome, report.why = "crash", report.clean(str(error))
+        report.outcome = "crash"
+        report.why = report.clean_text(str(error))
         return 0
-    report.conclude(verdict, status, plan, limit)
+    report.conclude(verdict, status, plan, context.limit)
     if killed and report.outcome == "crash":
         most = f"{(plan.confine or 0) / (1 << 30):.2f} GiB"
         report.outcome, report.why = "out-of-memory", f"killed by the kernel: confined to {most} of memory"
     return watch.peak_bytes
 
 
-def _job(plan: Plan, cell: Cell, trial: Trial, home: Path, sealed: Path) -> dict[str, Any]:
-    params = {name: value for name, value in cell.params.items() if name not in GENERAL}
-    return {
-        "suite": cell.suite,
-        "definition": plan.declared.get("definition"),
-        "engine": cell.engine,
-        "options": plan.options(cell),
-        "read_back": set_option.names_in(other.options for other in plan.cells if other.engine == cell.engine),
-        "tier": None if cell.tier is None else cell.tier.value,
-        "clients": cell.params["clients"],
-        "params": params,
-        "phases": list(plan.phases),
-        "seed": plan.seed,
-        "pace": plan.pace(cell, trial),
-        "home": str(home),
-        "sealed": str(sealed),
-        "load_from": None if cell.floor else plan.load_from,
-    }
+def _request_trial(plan: Plan, cell: Cell, trial: Trial, home: Path, sealed: Path) -> TrialRequest:
+    rows = [other.options for other in plan.cells if other.engine == cell.engine]
+    return TrialRequest(
+        suite=cell.suite,
+        definition=plan.declared.get("definition"),
+        engine=cell.engine,
+        options=plan.options(cell),
+        read_back=tuple(set_option.names_in(rows)),
+        tier=cell.tier,
+        clients=int(cell.params["clients"]),
+        params={name: value for name, value in cell.params.items() if name not in GENERAL},
+        phases=plan.phases,
+        seed=plan.seed,
+        pace=plan.pace(cell, trial),
+        home=str(home),
+        sealed=str(sealed),
+        load_from=None if cell.floor else plan.load_from,
+    )
 
 
 def _listen(
@@ -342,29 +346,31 @@ REMOVAL_OUTPUT = ".removal"
 
 
 def _remove_stores(
-    job: Mapping[str, Any], refused: bool, executable: str, pools: WorkerPools, secrets: tuple[str, ...]
+    request: TrialRequest, refused: bool, executable: str, pools: WorkerPools, secrets: tuple[str, ...]
 ) -> list[str]:
     """Removes the stores of a trial whose worker was killed or lost its connection, in a second worker. Returns a
     line for each store that stays, with the command that removes it. `refused` says whether the server refused the
     trial; if it refuses again, there is no store."""
-    if not (names := namespace.stores(Path(job["home"]))):
+    if not (names := namespace.stores(Path(request.home))):
         return []
-    url = str(job["options"].get(URL, ""))
+    url = str(request.options.get(URL, ""))
     # Commands with which a user can remove the stores that are left, and the reasons. Without an address, the worker
     # determines whether the server is the user's. If it is Dyno's own, it has ended.
     commands: dict[str, str] = dict.fromkeys(names if url else (), "")
-    reasons, unreachable, why = dict[str, str](), False, "the process that should remove it ended early"
+    reasons = dict[str, str]()
+    unreachable = False
+    why = "the process that should remove it ended early"
     try:
-        for event in _events(job, executable, pools):
-            name = str(event.get("name"))
-            if event["event"] == "store":
-                commands[name] = str(event["command"])
-            elif event["event"] == "left":
-                reasons[name], unreachable = str(event["why"]), bool(event["unreachable"])
-            elif event["event"] == "removed":
-                commands.pop(name, None)
-            elif event["event"] == "end" and event["why"]:
-                why = str(event["why"])
+        for event in _remove_in_worker(request, executable, pools):
+            if isinstance(event, StoreFound):
+                commands[event.name] = event.command
+            elif isinstance(event, StoreLeft):
+                reasons[event.name] = event.why
+                unreachable = event.unreachable
+            elif isinstance(event, StoreRemoved):
+                commands.pop(event.name, None)
+            elif isinstance(event, TrialEnded) and event.why:
+                why = event.why
     except (WorkerStartError, ProtocolError, ClockMismatch, OSError) as error:
         why = str(error)
     except KeyboardInterrupt:
@@ -374,21 +380,23 @@ def _remove_stores(
     lines = []
     for name, command in commands.items():
         reason = " ".join(reasons.get(name, why).split())
-        how = f"; to remove it: {command}" if command else ""
+        remedy = f"; to remove it: {command}" if command else ""
         # A refused trial may have ended before it created a store.
         verb = "may stay" if refused else "stays"
-        line = f"{name} {verb} on {mask_password(url) or 'your server'} ({reason}){how}"
+        line = f"{name} {verb} on {mask_password(url) or 'your server'} ({reason}){remedy}"
         lines.append(sanitize(mask_secrets(line, secrets), keep=""))
     return lines
 
 
-def _events(job: Mapping[str, Any], executable: str, pools: WorkerPools) -> Iterator[Mapping[str, Any]]:
+def _remove_in_worker(request: TrialRequest, executable: str, pools: WorkerPools) -> Iterator[WorkerEvent]:
     """Runs the worker and yields its events. Raises TimeoutError after PATIENCE_SECONDS."""
-    home, deadline = Path(job["home"]), monotonic() + PATIENCE_SECONDS
+    home = Path(request.home)
+    output = home.with_suffix(REMOVAL_OUTPUT)
+    deadline = monotonic() + PATIENCE_SECONDS
     began = monotonic_ns()
     pools.ready(executable)
     with (
-        pools.worker(executable, home, home.with_suffix(REMOVAL_OUTPUT), {**job, "remove": True}) as (_, pipe),
+        pools.worker(executable, home, output, structs.replace(request, remove=True)) as (_, pipe),
         closing(WorkerChannel(pipe, began)) as channel,
     ):
         while not channel.over:

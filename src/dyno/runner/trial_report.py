@@ -3,16 +3,29 @@ it are masked."""
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dyno.contracts.declarations import exception_text
+from dyno.contracts.decoded_types import Fact, Loop, Resources
 from dyno.contracts.passwords import mask_secrets
 from dyno.contracts.sanitize import sanitize
-from dyno.contracts.worker_protocol import ProtocolError, WorkerMessage
 from dyno.fields import Sample
-from dyno.results import sample
+from dyno.measure.messages import (
+    CheckBegan,
+    EngineDescribed,
+    Fields,
+    LateClients,
+    LoopDescribed,
+    PhaseAbsent,
+    PhaseBegan,
+    PhaseMeasured,
+    TrialEnded,
+    TrialFacts,
+)
+from dyno.measure.worker_protocol import ProtocolError, WorkerMessage
+from dyno.results import check_sample
 from dyno.runner.plan import Plan
 
 WRONG_CLOCK = "the worker's clock disagrees with Dyno's; its timings are discarded: it is "
@@ -24,6 +37,13 @@ MOST_ITEMS = 1_000
 timed, the maximum is one."""
 LINES = "\n\t"
 """Control characters that stay in a text of several lines."""
+CLEANED = {
+    **dict.fromkeys(("why", "first_error", "void"), LINES),
+    **dict.fromkeys(("waits", "version", "settings", "caveats", "facts", "reported_by"), ""),
+}
+"""Fields of events with texts of the engine or the suite, and the control characters that stay in them."""
+BY_NAME = ("by_kind", "by_part")
+"""Fields with histograms by a suite's names."""
 NUMBERS = ("operations", "items", "elapsed_ns", "busy_ns", "errors", "checked", "wall_ns", "due", "bytes")
 
 
@@ -36,17 +56,17 @@ class TrialReport:
     secrets: tuple[str, ...] = ()
     """Texts that are masked in every text from the worker."""
     phase: str | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    engine: EngineDescribed | None = None
     samples: list[Sample] = field(default_factory=list)
     outcome: str | None = None
     why: str | None = None
     unavailable: bool = False
     """Whether an outside tool failed, or the server could not be reached."""
-    resources: dict[str, Any] = field(default_factory=dict)
-    spent_ns: dict[str, int] = field(default_factory=dict)
-    loop: dict[str, Any] | None = None
+    resources: Resources = field(default_factory=dict)
+    spent_ns: Mapping[str, int] = field(default_factory=dict)
+    loop: Loop | None = None
     absent: dict[str, str] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Fact] = field(default_factory=dict)
     check_ns: int = 0
     """Time that the worker's checks of answers took in completed phases."""
     checking_since_ns: int | None = None
@@ -58,7 +78,7 @@ class TrialReport:
     @property
     def begun(self) -> bool:
         """Whether the worker has reported anything."""
-        return self.loop is not None or self.phase is not None or bool(self.about) or self.outcome is not None
+        return any(each is not None for each in (self.loop, self.phase, self.engine, self.outcome))
 
     def deadline(self, trial: float, timeout: float) -> float:
         """Returns when to kill the worker, in s on the monotonic clock. It is the deadline `trial` plus the time of
@@ -66,59 +86,71 @@ class TrialReport:
         since_ns = self.checking_since_ns
         return trial + self.check_ns / 1e9 if since_ns is None else since_ns / 1e9 + timeout
 
-    def add(self, message: WorkerMessage) -> None:
-        """Adds an event. Raises ProtocolError if it is malformed."""
-        try:
-            self._add(dict(message.event), message)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            why = f"malformed event from the worker: {type(error).__name__}: {error}"
-            raise ProtocolError(self.clean(why)) from None
+    def clean(self, fields: Fields) -> Fields:
+        """Sanitizes and masks those fields of an event that have texts of the engine or the suite."""
+        return {name: self._clean_field(name, value) for name, value in fields.items()}
 
-    def clean(self, value: Any, keep: str = "") -> Any:
-        """Sanitizes and masks a text, or the texts in a list or dict. `keep`: control characters that are not
-        removed."""
+    def _clean_field(self, name: str, value: Any) -> Any:
+        if name == "sample" and isinstance(value, dict):
+            return self.clean(value)
+        if name in BY_NAME and isinstance(value, dict):
+            return {self.clean_text(each): histogram for each, histogram in value.items()}
+        return self._clean_texts(value, CLEANED[name]) if name in CLEANED else value
+
+    def _clean_texts(self, value: Any, keep: str) -> Any:
+        """Cleans a text, or the texts in a list or dict."""
         if isinstance(value, dict):
-            return {self.clean(name): self.clean(each, keep) for name, each in value.items()}
+            return {self.clean_text(name): self._clean_texts(each, keep) for name, each in value.items()}
         if isinstance(value, list):
-            return [self.clean(each, keep) for each in value]
-        return sanitize(mask_secrets(value, self.secrets), keep=keep) if isinstance(value, str) else value
+            return [self._clean_texts(each, keep) for each in value]
+        return self.clean_text(value, keep) if isinstance(value, str) else value
 
-    def _add(self, event: dict[str, Any], message: WorkerMessage) -> None:
-        kind = event.pop("event")
-        if kind == "check":
+    def clean_text(self, text: str, keep: str = "") -> str:
+        """Sanitizes and masks a text. `keep`: control characters that are not removed."""
+        return sanitize(mask_secrets(text, self.secrets), keep=keep)
+
+    def add(self, message: WorkerMessage) -> None:
+        """Adds an event. Raises ProtocolError for a sample whose figures contradict each other."""
+        event = message.event
+        if isinstance(event, CheckBegan):
             self.checking_since_ns = self.checking_since_ns or message.by_ns
             return
-        if kind == "late":
-            self.late = self.clean(event["why"]) or ""
+        if isinstance(event, LateClients):
+            self.late = event.waits
             return
         self.checking_since_ns = None
-        if kind == "phase":
-            self.phase, self._phase_after_ns = event["phase"], message.after_ns
-            self.on_phase(event["phase"])
-        elif kind == "engine":
-            self.about = self.clean(event)
-        elif kind == "loop":
-            self.loop = event
-        elif kind == "facts":
-            self.facts = self.clean(event["facts"])
-        elif kind == "absent":
-            self.absent[event["phase"]] = self.clean(event["why"], LINES) or ""
-        elif kind == "sample":
-            self.samples.append(self._checked(event["sample"], message))
-            self.check_ns = int(event["check_ns"])
-        elif kind == "end":
-            self.outcome, self.why = event["outcome"], self.clean(event["why"], LINES)
-            self.resources, self.spent_ns = event["resources"], event["spent_ns"]
-            self.unavailable = bool(event.get("unavailable"))
+        if isinstance(event, PhaseBegan):
+            self.phase = event.phase
+            self._phase_after_ns = message.after_ns
+            self.on_phase(event.phase)
+        elif isinstance(event, EngineDescribed):
+            self.engine = event
+        elif isinstance(event, LoopDescribed):
+            self.loop = event.loop
+        elif isinstance(event, TrialFacts):
+            self.facts = event.facts
+        elif isinstance(event, PhaseAbsent):
+            self.absent[event.phase] = event.why
+        elif isinstance(event, PhaseMeasured):
+            self.samples.append(self._check_sample(event.sample, message))
+            self.check_ns = event.check_ns
+        elif isinstance(event, TrialEnded):
+            self.outcome = event.outcome
+            self.why = event.why
+            self.resources = event.resources
+            self.spent_ns = event.spent_ns
+            self.unavailable = event.unavailable
 
-    def _checked(self, data: dict[str, Any], message: WorkerMessage) -> Sample:
-        """Parses a sample. The sample is void if its figures are impossible."""
-        lines = {name: self.clean(data[name], LINES) for name in ("first_error", "void")}
-        names = {by: {self.clean(name): value for name, value in data[by].items()} for by in ("by_kind", "by_part")}
-        read = sample(data | lines | names | {name: self.clean(data[name]) for name in ("facts", "reported_by")})
-        passed_ns, since_start_ns = message.by_ns - self._phase_after_ns, message.by_ns - self.began_ns
-        why = next(impossible(read, passed_ns, since_start_ns, os.cpu_count() or 1), None)
-        return read if why is None else replace(read, void=read.void or f"impossible figures: {why}")
+    def _check_sample(self, sample: Sample, message: WorkerMessage) -> Sample:
+        """Returns the sample. It is void if its figures are impossible."""
+        try:
+            check_sample(sample)
+        except ValueError as error:
+            raise ProtocolError(f"malformed event from the worker: {self.clean_text(str(error))}") from None
+        passed_ns = message.by_ns - self._phase_after_ns
+        since_start_ns = message.by_ns - self.began_ns
+        why = next(impossible(sample, passed_ns, since_start_ns, os.cpu_count() or 1), None)
+        return sample if why is None else replace(sample, void=sample.void or f"impossible figures: {why}")
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
         """Sets the outcome from the watch's verdict and the worker's exit status."""
@@ -132,7 +164,8 @@ class TrialReport:
         elif verdict == "out-of-memory":
             self.outcome, self.why = verdict, f"used more than {limit / (1 << 30):.2f} GiB of memory"
         elif verdict is not None:
-            self.outcome, self.why = "error", verdict
+            self.outcome = "error"
+            self.why = self.clean_text(verdict)
         elif self.outcome in (None, "ok") and status != 0:
             self.outcome, self.why = "crash", _died(status)
         elif self.outcome is None:
@@ -140,7 +173,8 @@ class TrialReport:
 
     def fail(self, error: OSError) -> None:
         """Records an error of this process, for example because the engine has removed a directory."""
-        self.outcome, self.why = "error", self.clean(f"{error.strerror or exception_text(error)}: {error.filename}")
+        self.outcome = "error"
+        self.why = self.clean_text(f"{error.strerror or exception_text(error)}: {error.filename}")
 
 
 def _died(status: int) -> str:

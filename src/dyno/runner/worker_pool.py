@@ -7,23 +7,22 @@ It never imports an engine and never starts a thread.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGKILL
 from time import sleep
-from typing import Any
 
 import psutil
 
 from dyno.host import interpreters
 from dyno.host.process import adopt_orphans, die_with_parent, for_worker
+from dyno.measure.messages import TrialRequest, encode
 
 REQUEST_BYTES, DESCRIPTORS, REPLY_BYTES = 1 << 16, 3, 64
 PATIENCE_SECONDS = 60.0
@@ -145,11 +144,11 @@ class WorkerPools:
         executable: str,
         home: Path,
         output: Path,
-        job: Mapping[str, Any],
-        on_start: Callable[[int], object] = int,
+        request: TrialRequest,
+        on_start: Callable[[int], object] = lambda pid: None,
     ) -> Iterator[tuple[WorkerProcess, int]]:
         """Yields a worker in a session of its own, and the reading end of its pipe. Kills the worker's processes at
-        the end. `on_start` receives the process id before the worker receives its job. Raises WorkerStartError."""
+        the end. `on_start` receives the process id before the request is sent. Raises WorkerStartError."""
         reading, writing = os.pipe()
         stdin, sending = os.pipe()
         try:
@@ -163,9 +162,9 @@ class WorkerPools:
             os.close(writing)
             os.close(stdin)
         try:
-            with suppress(BrokenPipeError), os.fdopen(sending, "wb") as jobs:
+            with suppress(BrokenPipeError), os.fdopen(sending, "wb") as requests:
                 on_start(process.pid)
-                jobs.write(json.dumps(job).encode() + b"\n")
+                requests.write(encode(request))
             yield process, reading
         finally:
             os.close(reading)

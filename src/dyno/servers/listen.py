@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pwd import struct_passwd
-from typing import Any
+from typing import Protocol
 
+from dyno.contracts.engine import Server
 from dyno.contracts.model import Absent, Refused, Value
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.settings import Setting
@@ -50,6 +51,16 @@ def setting() -> Setting:
 
 
 @dataclass(frozen=True)
+class ServerAddress:
+    """How other machines reach a server that Dyno has started."""
+
+    address: Mapping[str, Value]
+    """Arguments with which client libraries connect, `host` and `port` among them."""
+    files: Mapping[str, str]
+    """Texts of the files that stand in the address."""
+
+
+@dataclass(frozen=True)
 class Listener:
     """Where a server listens for other machines, and its password."""
 
@@ -64,11 +75,11 @@ class Listener:
         assert self.certificate is not None
         return self.certificate.with_suffix(".key")
 
-    def reached(self, **address: Any) -> Mapping[str, Any]:
-        """Returns the arguments of `ReachedServer`. `address`: what client libraries connect with, besides host and
+    def reached(self, **address: str | bool) -> ServerAddress:
+        """Returns the address for other machines. `address`: what client libraries connect with, besides host and
         port; the name of the certificate's file stands for that file."""
         text = {} if self.certificate is None else {str(self.certificate): self.certificate.read_text()}
-        return {"address": {"host": self.host, "port": self.port, **address}, "files": text}
+        return ServerAddress({"host": self.host, "port": self.port, **address}, text)
 
 
 def listener(home: Path, options: Mapping[str, Value]) -> Listener | None:
@@ -124,20 +135,29 @@ def write_certificate(listener: Listener, user: struct_passwd | None) -> None:
             shutil.chown(path, user.pw_uid, user.pw_gid)
 
 
+class JoinableServer(Server, Protocol):
+    """A server whose store clients on other machines can use."""
+
+    joined: bool
+    """Whether the store is another process's, so that nothing is created, removed or swept."""
+
+    def reached(self) -> ServerAddress:
+        """Returns the address for other machines."""
+
+
 class ReachedServer:
-    """A server that Dyno has started on another machine. `address` has what client libraries connect with. `files`
-    has the texts of files that stand in the address; they are written to `home`. See
+    """A server that Dyno has started on another machine. Files that stand in its address are written to `home`. See
     `dyno.contracts.engine.Server`."""
 
     own = joined = True
 
-    def __init__(self, home: Path, address: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        places = {path: home / Path(path).name for path in files}
-        for path, text in files.items():
+    def __init__(self, home: Path, reached: ServerAddress) -> None:
+        places = {path: home / Path(path).name for path in reached.files}
+        for path, text in reached.files.items():
             places[path].write_text(text)
         self.address = {
             name: str(places[value]) if isinstance(value, str) and value in places else value
-            for name, value in address.items()
+            for name, value in reached.address.items()
         }
 
     def start(self) -> None:

@@ -124,8 +124,8 @@ class MariaDB(Process, Copyable):
         """Arguments with which client libraries connect. Every user who may enter the directory may connect."""
         return {"unix_socket": str(self._socket), "user": "root", "ssl_disabled": True}
 
-    def reached(self) -> Mapping[str, Any]:
-        """Returns the arguments of `dyno.servers.listen.ReachedServer` for other machines."""
+    def reached(self) -> listen.ServerAddress:
+        """Returns the address for other machines."""
         listener = self._listener
         assert listener is not None
         encrypted = {"ssl_ca": str(listener.certificate), "ssl_verify_cert": True}

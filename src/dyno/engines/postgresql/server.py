@@ -16,7 +16,7 @@ from dyno.contracts.copyable import Copyable
 from dyno.contracts.model import Refused, Unavailable
 from dyno.contracts.safe_read import toml
 from dyno.servers import program_option
-from dyno.servers.listen import Listener, write_certificate
+from dyno.servers.listen import Listener, ServerAddress, write_certificate
 from dyno.servers.process import Cluster, Process, as_user, program, unprivileged
 
 USERS = ("postgres",)
@@ -100,8 +100,8 @@ class PostgreSQL(Process, Copyable):
         """Arguments with which client libraries connect."""
         return {"host": str(self.data), "port": str(self._port), "user": USER, "dbname": DATABASE}
 
-    def reached(self) -> Mapping[str, Any]:
-        """Returns the arguments of `dyno.servers.listen.ReachedServer` for other machines."""
+    def reached(self) -> ServerAddress:
+        """Returns the address for other machines."""
         listener = self._listener
         assert listener is not None
         # In the address of a host name, the name is checked too.

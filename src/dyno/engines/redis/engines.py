@@ -65,11 +65,13 @@ class Redis(Process, Copyable):
         password = {} if self._listener is None else {"password": self._listener.password}
         return {"unix_socket_path": str(self.path), **password}
 
-    def reached(self) -> Mapping[str, Any]:
-        """Returns the arguments of `dyno.servers.listen.ReachedServer` for other machines."""
+    def reached(self) -> listen.ServerAddress:
+        """Returns the address for other machines."""
         listener = self._listener
         assert listener is not None
-        tls = {} if listener.certificate is None else {"ssl": True, "ssl_ca_certs": str(listener.certificate)}
+        tls = dict[str, str | bool]()
+        if listener.certificate is not None:
+            tls = {"ssl": True, "ssl_ca_certs": str(listener.certificate)}
         return listener.reached(password=listener.password, **tls)
 
     def start(self) -> None:

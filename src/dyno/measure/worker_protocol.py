@@ -14,9 +14,9 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Any
 
 from dyno.contracts.declarations import InvalidValue
+from dyno.measure.messages import Fields, MessageError, WorkerEvent, convert_event, encode
 
 MOST_BYTES = 64 << 20
 """Maximum length of a line."""
@@ -43,7 +43,7 @@ class ClockMismatch(Exception):
 class WorkerMessage:
     """An event, and the two moments between which the worker wrote it, in ns on the reader's monotonic clock."""
 
-    event: dict[str, Any]
+    event: WorkerEvent
     after_ns: int
     by_ns: int
 
@@ -59,14 +59,14 @@ class Reporter:
         self.clocks: Callable[[], tuple[int, ...]] = lambda: (monotonic_ns(),)
         """Reads the clocks that measure, each in ns on the scale of the monotonic clock."""
 
-    def report(self, kind: str, **fields: Any) -> None:
+    def report(self, event: WorkerEvent) -> None:
         """Writes an event. Raises InvalidValue if it is too long or not plain JSON."""
         try:
-            body = json.dumps({"event": kind, **fields}, allow_nan=False, separators=(",", ":")).encode()
+            body = encode(event)
             if len(body) > MOST_BYTES:
                 raise ValueError(f"it is {len(body):,} bytes long, and {MOST_BYTES:,} is the most")
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidValue(f"can't report the event {kind}: {error}") from None
+            raise InvalidValue(f"can't report the event {event.__struct_config__.tag}: {error}") from None
         # Read the clocks last, after the slow encoding.
         self._pipe.writelines((",".join(map(str, self.clocks())).encode(), b" ", body, b"\n"))
         self._pipe.flush()
@@ -79,11 +79,15 @@ class Reporter:
 
 
 class WorkerChannel:
-    """The reading end of a trial's pipe. The trial began at `began_ns` on this process's clock."""
+    """The reading end of a trial's pipe. The trial began at `began_ns` on this process's clock. `clean` sanitizes an
+    event's texts before it gets its type."""
 
-    def __init__(self, pipe: int, began_ns: int) -> None:
-        self._pipe, self._rest = pipe, bytearray()
-        self._began_ns = self._empty_ns = began_ns
+    def __init__(self, pipe: int, began_ns: int, clean: Callable[[Fields], Fields] = lambda fields: fields) -> None:
+        self._pipe = pipe
+        self._rest = bytearray()
+        self._began_ns = began_ns
+        self._empty_ns = began_ns
+        self._clean = clean
         self._was_behind = False
         self.over = False
         """True after the writing end was closed."""
@@ -119,12 +123,16 @@ class WorkerChannel:
     def _message(self, line: bytes, by_ns: int) -> WorkerMessage:
         clocks, _, body = line.partition(b" ")
         try:
-            event = json.loads(body)
+            fields = json.loads(body)
             readings = [int(reading) for reading in clocks.split(b",")]
-        except (ValueError, RecursionError):
+        except MessageError:
             raise ProtocolError(FOREIGN) from None
-        if not isinstance(event, dict) or "event" not in event:
+        if not isinstance(fields, dict) or "event" not in fields:
             raise ProtocolError(FOREIGN)
+        try:
+            event = convert_event(self._clean(fields))
+        except MessageError as error:
+            raise ProtocolError(f"malformed event from the worker: {error}") from None
         passed = by_ns - self._began_ns
         slack = SLACK_NS + int(passed * SLEWED)
         ahead, behind = max(readings) - by_ns, self._empty_ns - min(readings)
