@@ -152,8 +152,8 @@ def chunks(run: Run, size: int) -> Iterator[Run]:
     for first in range(0, len(blocks) - size + 1, size):
         part = blocks[first : first + size]
         attempts = tuple(attempt for attempt in run.attempts if attempt.block in part)
-        header = {**run.header, "plan": {**run.plan, "samples": size}}
-        yield Run(run.path, header, run.cells, attempts)
+        recorded = {**run.recorded, "plan": {**run.recorded["plan"], "samples": size}}
+        yield Run(run.path, recorded, run.cells, attempts)
 
 
 def same(seed: int, blocks: int) -> bool:
@@ -214,7 +214,7 @@ def gated(seed: int, blocks: int) -> bool:
 def _only(run: Run, cell: int) -> Run:
     """The run reduced to one cell, which becomes cell 0."""
     attempts = tuple(replace(attempt, cell=0) for attempt in run.attempts if attempt.cell == cell)
-    return Run(run.path, run.header, run.cells[:1], attempts)
+    return Run(run.path, run.recorded, run.cells[:1], attempts)
 
 
 def _fails(before: Run, after: Run) -> bool:

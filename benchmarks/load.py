@@ -187,7 +187,7 @@ def reading(place: Path, cells: int) -> bool:
 
     def again() -> Run:
         """A copy of the run without cached summaries."""
-        return Run(run.path, run.header, run.cells, run.attempts)
+        return Run(run.path, run.recorded, run.cells, run.attempts)
 
     print(f"results.load       {took:>8.2f} s")
     print(f"summarize          {seconds(lambda: summarize(again())):>8.2f} s")

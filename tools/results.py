@@ -38,15 +38,15 @@ NEW = "# {name}\n\n{begin}\n{end}\n"
 def page(name: str, run: Run) -> str:
     """Returns the measured part of a run's page: the tables of its experiment, or its own."""
     experiment = replica.original(run)
-    measured = f"Measured on {run.header['created'][:10]}: [run file]({name}.json)"
+    measured = f"Measured on {_day(run)}: [run file]({name}.json)"
     if experiment is None:
         plan = f"[plan]({name}.toml). To repeat it: `dyno run {name}.toml`."
         return "\n\n".join([f"{measured}, {plan}", text.as_markdown(run)])
     preset = replica.size(experiment, run)
     size = "" if preset is None else f" --preset {preset}"
-    usual = registry.suite(run.plan["suite"]).presets[run.header["preset"]].samples
-    if run.plan["samples"] != experiment.sized(preset).get("samples", usual):
-        size += f" --samples {run.plan['samples']}"
+    usual = registry.suite(run.plan.suite).presets[run.header.preset or "quick"].samples
+    if run.plan.samples != experiment.sized(preset).get("samples", usual):
+        size += f" --samples {run.plan.samples}"
     repeat = f"To repeat it: `dyno replicate {experiment.name}{size}`."
     return "\n\n".join([f"{measured}. {repeat}", sections.markdown(replica.sections(experiment, run))])
 
@@ -79,8 +79,12 @@ def index(runs: dict[str, Run]) -> str:
     return "\n\n".join(parts)
 
 
+def _day(run: Run) -> str:
+    return (run.header.created or "")[:10]
+
+
 def _link(name: str, run: Run) -> tuple[str, str]:
-    return f"[{name}]({name}.md)", run.header["created"][:10]
+    return f"[{name}]({name}.md)", _day(run)
 
 
 def _verdicts(experiment: Experiment, run: Run) -> str:

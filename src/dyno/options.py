@@ -18,6 +18,7 @@ from dyno.contracts.decoded_types import Amount, Count, Positive, Text
 from dyno.contracts.limits import parse_all
 from dyno.contracts.model import UsageError
 from dyno.contracts.pace import ARRIVALS, LOADS, LOOPS, UNIFORM
+from dyno.contracts.probe_time import LEAST_S, ProbeTimes
 from dyno.contracts.settings import (
     COUNTS,
     ENGINES,
@@ -385,6 +386,17 @@ class PlanOptions:
     """Whether a scheduler without TLS was accepted; left out if not."""
     awake: bool = False
     """Whether all cores were kept awake, from the first trial to the last. Earlier files lack it: cores slept."""
+
+    def probe_times(self, cells: int) -> ProbeTimes:
+        """Returns the durations of a search, for each of `cells` searches. Plans of 0.1.0 have no bound."""
+        bounded = self.within is not None and self.until is None
+        return ProbeTimes(
+            warmup=self.warmup,
+            least=self.duration or LEAST_S,
+            last=self.confirm,
+            bound=self.within / cells if self.within is not None and bounded else math.inf,
+            timeout=self.timeout if bounded else math.inf,
+        )
 
 
 def requested(request: RunRequest) -> dict[str, Any]:

@@ -490,7 +490,7 @@ def test_sweep_shows_where_another_engine_becomes_faster(
         return replace(found, samples=tuple(replace(s, elapsed_ns=int(s.elapsed_ns * factor)) for s in found.samples))
 
     (tmp_path / "r.json").unlink()
-    results.create(tmp_path / "r.json", run.header, list(run.cells))
+    results.create(tmp_path / "r.json", run.recorded, list(run.cells))
     for found in run.attempts:
         results.append(tmp_path / "r.json", attempt(found))
     page = visit(report(tmp_path / "r.json"), "#run=0&phase=read&tier=process")

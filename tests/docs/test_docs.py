@@ -161,7 +161,7 @@ def test_every_field_of_a_run_file_is_read(run_files: list[Path]) -> None:
         trials = [line for line in trials if line["kind"] != "end"]
         del header["cells"]
         run = load(run_file)
-        assert run.header == header
+        assert run.recorded == header
         lines = [{"kind": "trial", **asdict(attempt)} for attempt in run.attempts]
         assert json.loads(msgspec.json.encode(lines)) == trials
 
@@ -174,7 +174,7 @@ def test_suite_declarations_survive_writing_and_loading(name: str, tmp_path: Pat
     run_plan = plan.make(RunRequest(suite=name, engines=[engine.name], definition=query))
     header = json.loads(json.dumps({"plan": run_plan.data(), **run_plan.declared, "host": {}}))
     create(tmp_path / "r.json", header, run_plan.cells)
-    assert {**header, "kind": "run", "schema": SCHEMA} == load(tmp_path / "r.json").header
+    assert {**header, "kind": "run", "schema": SCHEMA} == load(tmp_path / "r.json").recorded
 
 
 def host_keys() -> set[str]:

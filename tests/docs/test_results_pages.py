@@ -72,7 +72,7 @@ def test_results_page_shows_its_replicate_command_and_preset() -> None:
 def test_published_run_matches_its_plan_file(path: Path) -> None:
     """Compares what the plan file says with the run, without asking what is installed here."""
     run, plan = results.load(path.with_suffix(".json")), toml(path)
-    assert run.plan["suite"] == plan["suite"] and run.complete
+    assert run.plan.suite == plan["suite"] and run.complete
     cells = [cell for cell in run.cells if not cell.floor]
     asked = {each.get("label", each["name"]) if isinstance(each, dict) else each for each in plan["engine"]}
     assert asked - {cell.label for cell in cells} - {cell.engine for cell in run.cells} == set()
@@ -80,4 +80,4 @@ def test_published_run_matches_its_plan_file(path: Path) -> None:
     for name, value in plan.get("param", {}).items():
         assert {cell.params[name] for cell in cells} == set(value if isinstance(value, list) else [value])
     for name in ("samples", "budget"):
-        assert name not in plan or run.plan[name] == plan[name]
+        assert name not in plan or run.recorded["plan"][name] == plan[name]

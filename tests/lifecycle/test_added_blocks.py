@@ -127,7 +127,7 @@ def test_until_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
     # The interval is narrow now, but was wide one block earlier.
     assert widest(run, 0.05) is None
     less = [attempt for attempt in run.attempts if attempt.block < run.blocks - 1]
-    assert widest(Run(run.path, run.header, run.cells, tuple(less)), 0.05) is not None
+    assert widest(Run(run.path, run.recorded, run.cells, tuple(less)), 0.05) is not None
     assert len(blocks(run)) == run.blocks > 7
 
 

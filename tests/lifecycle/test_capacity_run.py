@@ -31,7 +31,7 @@ def searched_as_recorded(shell: Shell) -> int:
     (closed,), attempts = by_block(run.attempts)
     probes = [probe(each, run.limits, lambda sample: False) for each in attempts]
     for at, attempt in enumerate(attempts):
-        step = next_step(run.limits, maximum(closed) or 0.0, probes[:at], capacity, seed=int(run.plan["seed"]))
+        step = next_step(run.limits, maximum(closed) or 0.0, probes[:at], capacity, seed=run.plan.seed)
         assert (step.stage, step.rate) == (attempt.stage, attempt.rate)
     return len(probes)
 

@@ -78,6 +78,12 @@ def a_cell(engine: str = "sqlite", tier: Tier | None = Tier.PROCESS, floor: bool
     return Cell("records", engine, {}, tier, {"clients": 1, "rate": "max", **params}, floor)
 
 
+def a_first_line(plan: Mapping[str, Any], **header: Any) -> dict[str, Any]:
+    """The first line of a run file without its cells."""
+    usual = {"suite": "records", "phases": list(PHASES), "samples": 1, "seed": 1, "budget": 5.0, "timeout": 60.0}
+    return {"schema": 3, "plan": {**usual, **plan}, "host": {}, **header}
+
+
 def a_run(
     *attempts: Attempt,
     samples: int = 3,
@@ -88,14 +94,13 @@ def a_run(
     **params: Any,
 ) -> Run:
     """A run with one cell."""
-    header = {"plan": {"samples": samples, "phases": list(PHASES), **(plan or {})}, "host": host or {}}
-    return Run(Path("run.json"), header, (a_cell(tier=tier, floor=floor, **params),), attempts)
+    recorded = a_first_line({"samples": samples, **(plan or {})}, host=host or {})
+    return Run(Path("run.json"), recorded, (a_cell(tier=tier, floor=floor, **params),), attempts)
 
 
 def of_cells(*cells: Cell, attempts: tuple[Attempt, ...] = (), samples: int = 3) -> Run:
     """A run with several cells."""
-    header = {"plan": {"samples": samples, "phases": list(PHASES)}, "host": {}}
-    return Run(Path("run.json"), header, cells, attempts)
+    return Run(Path("run.json"), a_first_line({"samples": samples}), cells, attempts)
 
 
 Rates = Sequence[float | None]
@@ -110,8 +115,8 @@ def of_rates(*rows: tuple[Cell, Mapping[str, Rates]], phases: Sequence[str] = PH
         for block in range(max(map(len, rates.values()), default=0))
     )
     samples = max((attempt.block + 1 for attempt in attempts), default=1)
-    plan = {"suite": "records", "phases": list(phases), "samples": samples, "seed": 1, "budget": 5.0}
-    return Run(Path("run.json"), {"plan": plan, "host": {}, **header}, tuple(cell for cell, _ in rows), attempts)
+    recorded = a_first_line({"phases": list(phases), "samples": samples}, **header)
+    return Run(Path("run.json"), recorded, tuple(cell for cell, _ in rows), attempts)
 
 
 def _samples(rates: Mapping[str, Rates], block: int) -> list[Sample]:
@@ -127,7 +132,7 @@ def reads(**rates: Rates) -> Run:
 
 def declared(run: Run, phase: str = "read", **about: Any) -> Run:
     """The run with these declarations of the suite about the phase."""
-    return replace(run, header={**run.header, "phases": [{"name": phase, **about}]})
+    return replace(run, recorded={**run.recorded, "phases": [{"name": phase, **about}]})
 
 
 Change = Callable[[str, Sample], Sample]
@@ -152,7 +157,7 @@ def heated(run: Run, **temperatures: str) -> Run:
 
 def written(run: Run, path: Path) -> Path:
     """Writes the run to a file."""
-    results.create(path, run.header, list(run.cells))
+    results.create(path, run.recorded, list(run.cells))
     for attempt in run.attempts:
         results.append(path, attempt)
     return path

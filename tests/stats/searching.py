@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
-from madeup import a_sample, an_attempt, recorded
+from madeup import a_first_line, a_sample, an_attempt, recorded
 
 from dyno.contracts.limits import CONFIRM
 from dyno.options import RunRequest
@@ -40,5 +40,5 @@ def simulated(seed: int, **services: float) -> Run:
             sample = a_sample("work", rate, judged=count, broken=broken, response=response, due=count)
             found = an_attempt(trial.block, sample, cell=trial.cell, stage=trial.stage, rate=rate)
             attempts.append(found)
-    header = {"plan": searched.data(), "host": {}, "created": f"2026-01-{seed:02}T00:00:00+00:00"}
-    return Run(Path(f"{seed}.json"), header, searched.cells, tuple(attempts), "searched")
+    first_line = a_first_line(searched.data(), created=f"2026-01-{seed:02}T00:00:00+00:00")
+    return Run(Path(f"{seed}.json"), first_line, searched.cells, tuple(attempts), "searched")

@@ -31,10 +31,10 @@ from dyno.stats.two_runs import (
 # -- differences ----------------------------------------------------------------------------------------------
 
 HOST = {
-    "kernel": "6.1",
-    "cpu": {"model": "AMD EPYC", "available_cores": 2, "mhz": [2_000.0]},
+    "system": {"kernel": "6.1"},
+    "cpu": {"model": "AMD EPYC", "available_cores": 2, "mhz": 2_000},
     "memory": {"total_bytes": 8, "available_bytes": 5},
-    "load": [0.1],
+    "load": {"minutes_1": 0.1},
 }
 
 
@@ -59,12 +59,12 @@ def defined(**definition: Any) -> Run:
 
 def test_difference_in_an_index_comes_first() -> None:
     indexed = defined(after={"": "CREATE INDEX i\n  ON a; ANALYZE", "mariadb": "ANALYZE TABLE a"})
-    indexed = replace(indexed, header={**indexed.header, "host": {"kernel": "6.6"}})
+    indexed = replace(indexed, recorded={**indexed.recorded, "host": {"system": {"kernel": "6.6"}}})
     pair = between(defined(after={"": "ANALYZE;"}), indexed)
     assert pair.changes and pair.differences[:3] == (
         Difference("definition", "after", None, "CREATE INDEX i ON a"),
         Difference("definition", "after.mariadb", None, "ANALYZE TABLE a"),
-        Difference("machine", "kernel", "6.1", "6.6"),
+        Difference("machine", "system.kernel", "6.1", "6.6"),
     )
 
 
@@ -87,13 +87,13 @@ def test_difference_in_a_variants_schema_is_listed() -> None:
 def test_runs_with_other_statements_are_refused(changes: dict[str, Any], key: str) -> None:
     base = defined(variants={"v": {"after": {"": "CREATE INDEX i ON a"}}})
     with pytest.raises(UsageError, match=f"did other work: they differ in the definition, records.{key}$"):
-        between(base, defined(**{"variants": base.header["definition"]["variants"], **changes}))
+        between(base, defined(**{"variants": base.recorded["definition"]["variants"], **changes}))
 
 
 @pytest.mark.claim("Differences between two runs are listed, without those that always differ")
 def test_machine_differences_are_listed_leaf_by_leaf() -> None:
-    assert changed({"kernel": "6.6", "cpu": {**HOST["cpu"], "model": "Intel", "available_cores": 4}}) == [
-        Difference("machine", "kernel", "6.1", "6.6"),
+    assert changed({"system": {"kernel": "6.6"}, "cpu": {**HOST["cpu"], "model": "Intel", "available_cores": 4}}) == [
+        Difference("machine", "system.kernel", "6.1", "6.6"),
         Difference("machine", "cpu.model", "AMD EPYC", "Intel"),
         Difference("machine", "cpu.available_cores", 2, 4),
     ]
@@ -108,12 +108,12 @@ def test_fact_of_only_one_machine_is_listed() -> None:
 @pytest.mark.parametrize("fact", OF_THE_MOMENT)
 def test_momentary_facts_are_not_listed(fact: str) -> None:
     table, _, name = fact.rpartition(".")
-    at: tuple[dict[str, Any], ...] = ({name: 1}, {name: 2})
-    before, after = ({table: value} if table else value for value in at)
+    values: list[Any] = [1, 2] if table or name == "steal_percent" else [{"a": {"b": 1}}, {"a": {"b": 2}}]
+    before, after = ({table: {name: value}} if table else {name: value} for value in values)
     assert list(differences(with_header(host=before), with_header(host=after))) == []
     # The exception covers only facts of the machine, not facts elsewhere with the same name.
     elsewhere = list(differences(with_header(host={"x": before}), with_header(host={"x": after})))
-    assert [found.what for found in elsewhere] == [f"x.{fact}"]
+    assert [found.what.removesuffix(".a.b") for found in elsewhere] == [f"x.{fact}"]
 
 
 def test_momentary_fact_names_exist_in_host_facts() -> None:
@@ -131,7 +131,7 @@ def test_momentary_fact_names_exist_in_host_facts() -> None:
 def test_plan_differences_are_listed() -> None:
     before = with_header()
     after = with_header()
-    after = replace(after, header={**after.header, "plan": {**after.plan, "seed": 2, "budget": 9.0}})
+    after = replace(after, recorded={**after.recorded, "plan": {**after.recorded["plan"], "seed": 2, "budget": 9.0}})
     assert list(differences(before, after)) == [
         Difference("plan", "seed", 1, 2),
         Difference("plan", "budget", 5.0, 9.0),
@@ -141,7 +141,9 @@ def test_plan_differences_are_listed() -> None:
 def test_runs_differing_in_awake_cores_are_refused() -> None:
     run = with_header()
     kept, slept = (
-        replace(run, path=Path(name), header={**run.header, "plan": {**run.plan, "awake": name == "kept"}})
+        replace(
+            run, path=Path(name), recorded={**run.recorded, "plan": {**run.recorded["plan"], "awake": name == "kept"}}
+        )
         for name in ("kept", "slept")
     )
     for before, after in ((kept, slept), (slept, kept), (run, kept)):
@@ -450,7 +452,9 @@ def test_interleaved_runs_among_several_are_named() -> None:
 
 def test_runs_of_two_suites_are_refused() -> None:
     other = reads(sqlite=(100,) * 3)
-    other = replace(other, path=Path("b.json"), header={**other.header, "plan": {**other.plan, "suite": "arrays"}})
+    other = replace(
+        other, path=Path("b.json"), recorded={**other.recorded, "plan": {**other.recorded["plan"], "suite": "arrays"}}
+    )
     expected = r"^can't compare run\.json of suite records with b\.json of suite arrays$"
     with pytest.raises(UsageError, match=expected):
         between(reads(sqlite=(100,) * 3), other)

@@ -41,7 +41,7 @@ def run() -> Run:
         tried("never", size, "timeout")
         tried("later", size, None if size == 1000 else "ok")
     made = of_cells(*cells, attempts=tuple(attempts), samples=1)
-    return replace(made, header={**made.header, "plan": {**made.header["plan"], "phases": ["read"]}})
+    return replace(made, recorded={**made.recorded, "plan": {**made.recorded["plan"], "phases": ["read"]}})
 
 
 def test_line_ends_where_all_further_figures_are_missing(run: Run) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from madeup import SECOND, a_cell, a_sample, an_attempt, of_cells
+from madeup import SECOND, a_cell, a_first_line, a_sample, an_attempt, of_cells
 from rich.console import Console
 from scipy import stats
 
@@ -184,8 +184,9 @@ def test_curve_over_two_parameters_has_two_exponents() -> None:
             cell = replace(sized(value), params={PARAMETER: value, "other": other})
             time, size = int(value * other**0.5 * SECOND), 1_000 * value * other
             given.append((cell, [a_sample("insert", elapsed_ns=time, bytes_on_disk=size)] * 3))
-    header = {"plan": {"samples": 3, "phases": ["insert"]}, "phases": [{"name": "insert", "writes": True}]}
-    written = replace(reads(*given), header={**header, "host": {}})
+    phases = [{"name": "insert", "writes": True}]
+    recorded = a_first_line({"samples": 3, "phases": ["insert"]}, phases=phases)
+    written = replace(reads(*given), recorded=recorded)
     (time,), (disk,) = (growths(written, PARAMETER, also=["other"], kind=kind) for kind in (TIME, DISK))
     assert time.fit is not None and time.fit.exponents == pytest.approx((1, 0.5))
     assert time.fit.at((100, 100)).middle == pytest.approx(1_000 * SECOND, rel=1e-6)
@@ -211,8 +212,9 @@ def stored(sizes: Mapping[int, float], items: Callable[[int], int] = lambda valu
         (sized(value), [a_sample("insert", items=items(value), elapsed_ns=SECOND, bytes_on_disk=round(size))] * 3)
         for value, size in sizes.items()
     ]
-    header = {"plan": {"samples": 3, "phases": ["insert"]}, "phases": [{"name": "insert", "writes": True}]}
-    (growth,) = growths(replace(reads(*given), header={**header, "host": {}}), PARAMETER, kind=DISK)
+    phases = [{"name": "insert", "writes": True}]
+    recorded = a_first_line({"samples": 3, "phases": ["insert"]}, phases=phases)
+    (growth,) = growths(replace(reads(*given), recorded=recorded), PARAMETER, kind=DISK)
     return growth
 
 
@@ -293,12 +295,8 @@ def test_trial_forecast_shorter_than_its_phases_is_refused() -> None:
     given = [(sized(value), [a_sample("insert", elapsed_ns=value * SECOND // 10)] * 3) for value in VALUES]
     run = reads(*given)
     attempts = tuple(replace(attempt, duration_ns=4 * SECOND) for attempt in run.attempts)
-    header = {
-        "plan": {"samples": 3, "phases": ["insert"]},
-        "phases": [{"name": "insert", "writes": True}],
-        "host": {},
-    }
-    (trial,) = growths(replace(run, attempts=attempts, header=header), PARAMETER, kind=TRIAL)
+    recorded = a_first_line({"samples": 3, "phases": ["insert"]}, phases=[{"name": "insert", "writes": True}])
+    (trial,) = growths(replace(run, attempts=attempts, recorded=recorded), PARAMETER, kind=TRIAL)
     assert trial.refusal(32) is None
     assert "longer than the whole, insert most of all" in str(trial.refusal(160))
 

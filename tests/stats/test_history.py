@@ -68,7 +68,7 @@ def test_a_clear_change_has_an_interval_of_one_run() -> None:
 def test_a_row_missing_in_some_runs_is_named() -> None:
     runs = series([1.0] * 8)
     other = of_rates((a_cell("lmdb"), {"read": ()}), (a_cell("sqlite"), {"read": (5.0,) * 3}), phases=["read"])
-    runs[3] = replace(other, path=Path("r3.json"), header={**other.header, "created": "2026-01-04"})
+    runs[3] = replace(other, path=Path("r3.json"), recorded={**other.recorded, "created": "2026-01-04"})
     first, second = comparison.history_gaps(gaps(runs), len(runs))
     assert first == "read, lmdb (process), clients=1 rate=max: a number in 7 of 8 runs; r3.json: not measured yet"
     assert second.startswith("read, sqlite (process), clients=1 rate=max: a number in 1 of 8 runs; r0.json, ")
@@ -118,14 +118,14 @@ def test_fewer_than_eight_runs_are_refused() -> None:
 
 def test_runs_of_two_suites_are_refused() -> None:
     runs = series([1.0] * 8)
-    other = replace(runs[0], header={**runs[0].header, "plan": {**runs[0].plan, "suite": "arrays"}})
+    other = replace(runs[0], recorded={**runs[0].recorded, "plan": {**runs[0].recorded["plan"], "suite": "arrays"}})
     with pytest.raises(UsageError, match="differ in suite"):
         steps([other, *runs[1:]])
 
 
 def test_change_names_commits_before_and_after() -> None:
     runs = [
-        replace(run, header={**run.header, "commit": {"hash": f"{at:040x}"[::-1], "changed": at == 5}})
+        replace(run, recorded={**run.recorded, "commit": {"hash": f"{at:040x}"[::-1], "changed": at == 5}})
         for at, run in enumerate(series([1.0] * 5 + [0.5] * 5))
     ]
     (change,) = comparison.history(steps(runs))
@@ -135,14 +135,14 @@ def test_change_names_commits_before_and_after() -> None:
 
 def test_change_without_commit_names_none() -> None:
     runs = series([1.0] * 5 + [0.5] * 5)
-    runs[5] = replace(runs[5], header={**runs[5].header, "commit": None})
+    runs[5] = replace(runs[5], recorded={**runs[5].recorded, "commit": None})
     (change,) = comparison.history(steps(runs))
     assert (change.title, change.remark) == ("r5.json  2026-01-06 10:00", "changed here")
 
 
 def test_change_lists_other_differences_at_its_run() -> None:
     runs = series([1.0] * 5 + [0.5] * 5)
-    newer = [replace(run, header={**run.header, "dyno": "9.9"}) for run in runs[5:]]
+    newer = [replace(run, recorded={**run.recorded, "dyno": "9.9"}) for run in runs[5:]]
     found = steps([*runs[:5], *newer])
     change, beside = comparison.history(found)
     assert change.title == "r5.json  2026-01-06 10:00" and change.rows[0][0].startswith("read, lmdb (process)")

@@ -121,7 +121,7 @@ def defined(file: str, sha256: str) -> Run:
 def test_machine_name_states_usable_cores(available: int, quota: float | None, named: str) -> None:
     cpu = {"model": "Small", "logical_cores": 4, "available_cores": available, "quota_cores": quota}
     run = of_rates((a_cell("a"), {"read": FAST}), phases=["read"])
-    run = replace(run, header={**run.header, "host": {"cpu": cpu, "memory": {"total_bytes": 1 << 30}}})
+    run = replace(run, recorded={**run.recorded, "host": {"cpu": cpu, "memory": {"total_bytes": 1 << 30}}})
     assert machine_name(run).startswith(f"Small, {named}")
 
 
@@ -129,5 +129,5 @@ def test_definition_and_awake_cores_distinguish_works() -> None:
     plain, moved, other = defined("t.csv", "0" * 64), defined("data/1.csv", "0" * 64), defined("t.csv", "1" * 64)
     assert verdicts(plain).keys() == verdicts(moved).keys()
     assert not verdicts(plain).keys() & verdicts(other).keys()
-    awake = replace(plain, header={**plain.header, "plan": {**plain.plan, "awake": True}})
+    awake = replace(plain, recorded={**plain.recorded, "plan": {**plain.recorded["plan"], "awake": True}})
     assert not verdicts(plain).keys() & verdicts(awake).keys()

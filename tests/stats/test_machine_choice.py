@@ -34,7 +34,7 @@ def a_run(
     host = {"cpu": {"model": cpu}, "filesystem": {"ram_backed": ram, "type": "tmpfs"}}
     cells = [replace(a_cell(engine, tier), suite=suite) for engine in engines]
     run = of_rates(*((cell, {"fill": rates, "read": rates}) for cell in cells), host=host)
-    return replace(run, path=Path(path), header={**run.header, "plan": {**run.plan, "suite": suite}})
+    return replace(run, path=Path(path), recorded={**run.recorded, "plan": {**run.recorded["plan"], "suite": suite}})
 
 
 def of_suites(**speeds: tuple[float, float]) -> list[Run]:
@@ -71,7 +71,7 @@ def test_mixed_results_leave_machine_choice_unclear() -> None:
 
 def test_works_without_clear_winner_share_one_reason() -> None:
     runs = of_suites(cpu=(1, 2), memory=(1, 1.01), oltp=(1, 1.01))
-    brief = [replace(run, attempts=run.attempts[:2]) if run.plan["suite"] != "cpu" else run for run in runs]
+    brief = [replace(run, attempts=run.attempts[:2]) if run.plan.suite != "cpu" else run for run in runs]
     sentence = the_table(brief).lines[0]
     assert "there is faster by" in sentence
     assert "no clear winner in memory and oltp, which needs 1 more sample, 3 in all at least" in sentence
@@ -153,8 +153,8 @@ def test_other_kernel_is_not_another_machine() -> None:
 
     def booted(path: str, suite: str, cpu: str, memory_bytes: int) -> Run:
         run = a_run(path, suite, 1, cpu)
-        host = {**run.header["host"], "memory": {"total_bytes": memory_bytes}}
-        return replace(run, header={**run.header, "host": host})
+        host = {**run.recorded["host"], "memory": {"total_bytes": memory_bytes}}
+        return replace(run, recorded={**run.recorded, "host": host})
 
     runs = [
         booted(f"{cpu}/{suite}.json", suite, cpu, (16 << 30) - (kept << 20))

@@ -67,7 +67,7 @@ def test_gate_names_the_file_that_each_side_ran() -> None:
 def test_code_directory_does_not_distinguish_works() -> None:
     run = reads(sqlite=(100,) * 3)
     here, there = (
-        replace(run, header={**run.header, "definition": {"directory": each, "reference": "bench.py:f"}})
+        replace(run, recorded={**run.recorded, "definition": {"directory": each, "reference": "bench.py:f"}})
         for each in (".", "../checkout")
     )
     assert between(here, there).changes

@@ -83,7 +83,7 @@ def drawn(run: Run) -> object:
 
 
 def checked(run: Run) -> object:
-    after = Run(Path("after.json"), run.header, run.cells, run.attempts)
+    after = Run(Path("after.json"), run.recorded, run.cells, run.attempts)
     found = two_runs.between(run, after)
     return comparison.between_data(found, MARGIN, two_runs.gate(found, MARGIN))
 
@@ -216,7 +216,7 @@ def a_picture(run: Run) -> str:
 
 def test_page_states_omitted_engines_rows_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_sweep(engines=60, values=2)
-    run = Run(tmp_path / "run.json", run.header, run.cells, run.attempts)
+    run = Run(tmp_path / "run.json", run.recorded, run.cells, run.attempts)
     run.path.write_text("{}\n")
     whole = build.build([run])
     assert f"The best {display.VIEWS} of 60 engines" in whole

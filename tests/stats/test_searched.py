@@ -182,7 +182,7 @@ def test_a_search_shows_its_forecast_beside_its_time() -> None:
 
 def test_a_run_file_keeps_the_search(tmp_path: Path) -> None:
     run, path = simulated(7, one=2_000.0), tmp_path / "r.json"
-    results.create(path, run.header, list(run.cells))
+    results.create(path, run.recorded, list(run.cells))
     for attempt in run.attempts:
         results.append(path, attempt)
     results.end(path, "searched")

@@ -67,8 +67,8 @@ def run(**host: Any) -> Run:
         return replace(sample, client={"user_ns": ns // 4, "system_ns": ns // 4}, server=None, bulk=False)
 
     found = changed(found, used)
-    told = {"phases": [{"name": "write", "writes": True}], "host": {**found.header.get("host", {}), **host}}
-    return replace(found, header={**found.header, **told})
+    told = {"phases": [{"name": "write", "writes": True}], "host": {**found.recorded["host"], **host}}
+    return replace(found, recorded={**found.recorded, **told})
 
 
 @pytest.mark.claim("A row's share of the machine's ceilings is shown only if they were probed on its file system")

@@ -114,7 +114,7 @@ def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None
 def compressed(run: Run, ratio: float = 2.5) -> Run:
     """Returns the run with facts and parameters of compression, the same for all cells."""
     cells = [replace(cell, params={**cell.params, "packer": "zlib", "batch": 16}) for cell in run.cells]
-    told = replace(run, cells=tuple(cells), header={**run.header, "charts": [asdict(TRADEOFF)]})
+    told = replace(run, cells=tuple(cells), recorded={**run.recorded, "charts": [asdict(TRADEOFF)]})
     return changed(told, lambda _, s: replace(s, facts={"ratio": ratio}))
 
 
@@ -505,8 +505,8 @@ def packed(run: Run) -> Run:
         for found in run.attempts:
             told = tuple(replace(s, facts={"ratio": at + 1.5}) for s in found.samples)
             attempts.append(replace(found, cell=found.cell + at * len(run.cells), samples=told))
-    header = {**run.header, "charts": [asdict(TRADEOFF)]}
-    return replace(run, header=header, cells=tuple(cells), attempts=tuple(attempts))
+    header = {**run.recorded, "charts": [asdict(TRADEOFF)]}
+    return replace(run, recorded=header, cells=tuple(cells), attempts=tuple(attempts))
 
 
 def test_suite_declared_chart_has_its_records(run: Run) -> None:
@@ -526,18 +526,18 @@ WAIT = Curve("wait", "Wait", "Down is faster.", x=Axis("param", "clients"), y=Ax
 
 
 def test_parameter_chart_has_one_panel_for_several_values(run: Run) -> None:
-    told = {**run.header, "charts": [asdict(WAIT)]}
-    shown = by_clients(replace(run, header=told))
+    told = {**run.recorded, "charts": [asdict(WAIT)]}
+    shown = by_clients(replace(run, recorded=told))
     chart = named(shown, "wait")
     (panel,) = (p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
     assert [record["x"] for record in panel.records if record["engine"] == "lmdb"] == [1, 2, 4]
-    assert chart.records(replace(run, header=told)) == []
+    assert chart.records(replace(run, recorded=told)) == []
 
 
 def test_axis_marks_only_facts_within_its_range(run: Run) -> None:
     marked = replace(WAIT, x=Axis("param", "clients", marks=("knee", "beyond", "unheard-of")))
-    told = {**run.header, "charts": [asdict(marked)]}
-    shown = by_clients(replace(run, header=told))
+    told = {**run.recorded, "charts": [asdict(marked)]}
+    shown = by_clients(replace(run, recorded=told))
     shown = changed(shown, lambda _, sample: replace(sample, facts={"knee": 3, "beyond": 9}))
     chart = named(shown, "wait")
     (panel,) = (p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
@@ -566,7 +566,7 @@ def test_parameter_lines_differ_in_colour_and_shape(run: Run) -> None:
 
 def test_charts_of_same_name_are_prefixed_by_suite(run: Run) -> None:
     one_suite = packed(run)
-    other = replace(one_suite, header={**one_suite.header, "plan": {**run.plan, "suite": "other"}})
+    other = replace(one_suite, recorded={**one_suite.recorded, "plan": {**run.recorded["plan"], "suite": "other"}})
     names = [[chart.name for chart in found][-1] for found in charts.of_runs([one_suite, other])]
     assert names == ["records:tradeoff", "other:tradeoff"]
     assert [chart.name for chart in charts.of_runs([one_suite, one_suite])[1]][-1] == "tradeoff"

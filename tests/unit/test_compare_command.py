@@ -69,7 +69,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, mib in (("lean", {"sqlite": 100, "lmdb": 150}), ("fat", {"sqlite": 205, "lmdb": 149})):
         written(changed(reads(lmdb=around(1), sqlite=around(1)), with_memory(mib)), home / f"{name}.json")
     suite = reads(sqlite=around(1))
-    suite.header["plan"]["suite"] = "arrays"  # type: ignore[index]
+    suite.recorded["plan"]["suite"] = "arrays"
     written(suite, home / "arrays.json")
     (home / "not.json").write_text("[]\n")
     return home

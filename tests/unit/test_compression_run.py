@@ -73,8 +73,8 @@ def run(measured: Run) -> Run:
         for block, factor in enumerate((1.0, 1 / 1.1, 1.1))
         for found in one
     ]
-    plan = {**measured.plan, "samples": 3}
-    return replace(measured, header={**measured.header, "plan": plan}, attempts=tuple(attempts))
+    plan = {**measured.recorded["plan"], "samples": 3}
+    return replace(measured, recorded={**measured.recorded, "plan": plan}, attempts=tuple(attempts))
 
 
 def printed(run: Run, width: int = 200, show: Callable[..., None] = text.render, **more: object) -> str:

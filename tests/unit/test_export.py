@@ -168,7 +168,7 @@ def test_metadata_is_documented(new: Run) -> None:
 
 def test_cell_rows_equal_those_of_json(run: Run) -> None:
     rows, cells = read(run, "cells"), export.as_data(run)["cells"]
-    assert len(rows) == len(cells) == len(run.cells) * len(run.plan["phases"])
+    assert len(rows) == len(cells) == len(run.cells) * len(run.plan.phases)
     for row, cell in zip(rows, cells, strict=True):
         same = (*("suite", "engine", "phase", "tier", "floor", "valid", "why", "samples", "operations", "items"),)
         more = ("elapsed_ns", "temperature", "bytes_on_disk", "write_amplification", "version")
@@ -225,7 +225,7 @@ def test_cell_figures_follow_from_their_samples(run: Run) -> None:
     samples = read(run, "samples")
     for row in read(run, "cells"):
         ours = [s for s in samples if all(s[n] == row[n] for n in ("engine", "tier", "phase"))]
-        assert len(ours) == row["samples"] == int(run.plan["samples"])
+        assert len(ours) == row["samples"] == run.plan.samples
         assert median(s["per_second"] for s in ours) == pytest.approx(row["throughput_median"])
         assert sum(s["operations"] for s in ours) == row["operations"]
         used = [s["client_cpu_ns_per_item"] for s in ours]
@@ -303,9 +303,9 @@ def test_value_unfit_for_its_column_is_damage(new: Run, changed: Mapping[str, An
 def test_metadata_identifies_the_run(new: Run) -> None:
     for name in TABLES:
         said = {key.decode(): value.decode() for key, value in written(new, name).schema.metadata.items()}
-        assert (said["dyno.suite"], said["dyno.created"]) == ("records", new.header["created"])
-        assert (said["dyno.schema"], said["dyno.version"]) == ("1", new.header["dyno"])
-        assert json.loads(said["dyno.machine"]) == new.header["host"]
+        assert (said["dyno.suite"], said["dyno.created"]) == ("records", new.header.created)
+        assert (said["dyno.schema"], said["dyno.version"]) == ("1", new.header.dyno)
+        assert json.loads(said["dyno.machine"]) == new.recorded["host"]
         assert json.loads(said["dyno.plan"]) == new.plan
         assert json.loads(said["dyno.machine_doubts"]) == export.as_data(new)["machine_doubts"]
 
@@ -321,7 +321,7 @@ def test_duckdb_reads_both_tables(run: Run, tmp_path: Path) -> None:
         assert {tuple(row[:3]): row[3] for row in found} == pytest.approx({tuple(row[:3]): row[3] for row in wanted})
         assert len(base.execute(f"SELECT * FROM {samples}").fetchall()) == len(export.samples(run).rows)
         few = base.execute(f"SELECT engine FROM {cells} WHERE list_contains(doubts, 'few')").fetchall()
-        assert len(few) == (len(wanted) if run.plan["samples"] < 3 else 0)
+        assert len(few) == (len(wanted) if run.plan.samples < 3 else 0)
 
 
 def test_csv_and_json_samples_equal_parquet_rows(new: Run) -> None:
@@ -340,7 +340,7 @@ def plain(value: object) -> str:
 def test_json_of_samples_identifies_the_run(new: Run) -> None:
     found = json.loads(export.table_json(export.samples(new), new))
     assert {name: found[name] for name in export.about(new)} == json.loads(json.dumps(export.about(new)))
-    assert found["machine"] == new.header["host"]
+    assert found["machine"] == new.recorded["host"]
 
 
 # -- Markdown -------------------------------------------------------------------------------------------------

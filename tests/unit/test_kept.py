@@ -104,7 +104,7 @@ def test_overlong_line_is_reported_as_damage(file: Path) -> None:
 def written(file: Path) -> tuple[Path, Attempt]:
     """A run file without trials, and a trial that may be appended."""
     run = results.load(WHOLE)
-    results.create(file, run.header, run.cells)
+    results.create(file, run.recorded, run.cells)
     return file, run.attempts[0]
 
 
@@ -164,9 +164,9 @@ def test_unreadable_header_is_refused_before_writing(file: Path) -> None:
     run = results.load(WHOLE)
     cell = run.cells[0]
     pairs: tuple[tuple[Mapping[str, Any], Cell], ...] = (
-        ({**run.header, "host": {"cpu": 5}}, cell),
-        (run.header, replace(cell, params={**cell.params, "records": HUGE})),
-        (run.header, replace(cell, options={"a": float("nan")})),
+        ({**run.recorded, "host": {"cpu": 5}}, cell),
+        (run.recorded, replace(cell, params={**cell.params, "records": HUGE})),
+        (run.recorded, replace(cell, options={"a": float("nan")})),
     )
     for header, one in pairs:
         with pytest.raises(UsageError, match=r"^can't write to .*, since it could not be read again: "):

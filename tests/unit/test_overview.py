@@ -176,7 +176,7 @@ def test_wide_table_wraps_and_repeats_engine_names() -> None:
 
 def test_phase_alias_is_shown_and_mapped_to_name() -> None:
     run = three(lmdb=(1, 1), sqlite=(2, 2))
-    run = replace(run, header={**run.header, "phases": [{"name": "read", "alias": "get"}, {"name": "fill"}]})
+    run = replace(run, recorded={**run.recorded, "phases": [{"name": "read", "alias": "get"}, {"name": "fill"}]})
     shown = printed(run)
     assert ["engine", "fill", "get"] in [line.split() for line in shown]
     assert any("get is read" in line for line in shown)

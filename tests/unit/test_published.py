@@ -106,7 +106,7 @@ def test_each_statement_declares_the_size_that_it_needs(experiment: Experiment) 
 
 def test_findings_are_not_checked_at_reduced_size() -> None:
     """On disk, 50,000 rows contradict a size that 1,430,394 rows confirm."""
-    quick = replace(WENDELIN, plan={**WENDELIN.plan, "param": {"rows": 50_000, "repeats": 1}})
+    quick = replace(WENDELIN, plan={**WENDELIN.recorded["plan"], "param": {"rows": 50_000, "repeats": 1}})
     out = printed(WENDELIN, a_whole_run(quick))
     kinds = verdicts(out)
     assert set(kinds.values()) == {"not checked at this size"} and len(kinds) == len(WENDELIN.findings)
@@ -240,7 +240,7 @@ def test_relstorage_plan_reads_only_cold_objects() -> None:
 
 def test_missing_contender_is_listed_with_reason(run: Run) -> None:
     engine = ENGINES["Oracle"]
-    out = printed(RELSTORAGE, replace(run, header={**run.header, "missing": {engine: "needs a server"}}))
+    out = printed(RELSTORAGE, replace(run, recorded={**run.recorded, "missing": {engine: "needs a server"}}))
     assert f"Oracle 10g XE: not run here: {engine} needs a server" in out
 
 
@@ -648,7 +648,7 @@ def of_cells_at(run: Run, places: Sequence[int]) -> Run:
 def without_an_engine(run: Run) -> Run:
     last = run.cells[-1].asked
     places = [at for at, cell in enumerate(run.cells) if cell.asked != last] or [0]
-    return replace(of_cells_at(run, places), header={**run.header, "missing": {last: "is missing"}})
+    return replace(of_cells_at(run, places), recorded={**run.recorded, "missing": {last: "is missing"}})
 
 
 def crashed(run: Run) -> Run:
@@ -725,7 +725,7 @@ def a_whole_run(experiment: Experiment) -> Run:
         return replace(attempt, samples=tuple(samples))
 
     attempts = tuple(map(grown, run.attempts))
-    return replace(run, attempts=attempts, header={**run.header, **planned.declared})
+    return replace(run, attempts=attempts, recorded={**run.recorded, **planned.declared})
 
 
 def test_replica_tables_match_the_checked_snapshot(experiment: Experiment) -> None:

@@ -742,7 +742,7 @@ def test_markdown_lists_absent_phases(run: Run) -> None:
 
 def test_schema_1_run_prints_without_unknown_fields() -> None:
     old = results.load(OLD)
-    assert old.header["schema"] == 1
+    assert old.header.schema == 1
     shown = printed(old)
     assert {(table.phase, table.tier) for table in tables(shown)} == {
         (phase, tier) for phase in PHASES for tier in ("volatile", "process")
@@ -823,7 +823,7 @@ def test_bandwidth_has_column_and_ranks_phases_declaring_it(run: Run) -> None:
     shown = printed(moved)
     assert "bandwidth" in shown and "2.00 GB/s" in shown.replace("2 GB/s", "2.00 GB/s")
     assert "bandwidth" not in printed(run)
-    by_bytes = replace(moved, header={**run.header, "phases": [{"name": "rand-key", "metric": "bandwidth"}]})
+    by_bytes = replace(moved, recorded={**run.recorded, "phases": [{"name": "rand-key", "metric": "bandwidth"}]})
     for found, first in ((moved, "sqlite"), (by_bytes, "lmdb")):
         group = next(g for g in groups(found) if (g.phase, g.tier) == ("rand-key", Tier.PROCESS))
         assert group.rows[0].summary.cell.engine == first
@@ -832,8 +832,8 @@ def test_bandwidth_has_column_and_ranks_phases_declaring_it(run: Run) -> None:
 def test_latency_parts_are_listed_in_suite_order(run: Run) -> None:
     parts = {"wait": recorded(2_000), "connect": recorded(3_000), "send": recorded(1_000)}
     split = changed(run, lambda _, s: replace(s, by_part=parts))
-    header = {**run.header, "phases": [{"name": "rand-key", "parts": ["send", "connect", "wait"]}]}
-    row = next(group for group in groups(replace(split, header=header)) if group.phase == "rand-key").rows[0]
+    header = {**run.recorded, "phases": [{"name": "rand-key", "parts": ["send", "connect", "wait"]}]}
+    row = next(group for group in groups(replace(split, recorded=header)) if group.phase == "rand-key").rows[0]
     assert "p50 of send 1.00µs, connect 3.00µs, wait 2.00µs" in row.remarks()
     (cell, *_) = [c for c in export.as_data(split)["cells"] if c["phase"] == "rand-key"]
     assert {part: found["p50"] for part, found in cell["latency_by_part_ns"].items()} == pytest.approx(
@@ -846,7 +846,7 @@ def test_run_without_tiers_names_no_tier(run: Run) -> None:
     places = [at for at, cell in enumerate(run.cells) if cell.engine in ("lmdb", "sqlite")]
     attempts = tuple(replace(a, cell=places.index(a.cell)) for a in run.attempts if a.cell in places)
     # Results of crashes on this machine are printed with tiers, so the run has none.
-    bare = replace(run, header={**run.header, "crashed": None}, cells=cells, attempts=attempts)
+    bare = replace(run, recorded={**run.recorded, "crashed": None}, cells=cells, attempts=attempts)
     for shown in (printed(bare), as_markdown(bare)):
         assert "tier" not in shown.replace("this machine", "").split("This machine")[0]
     assert {cell["tier"] for cell in export.as_data(bare)["cells"]} == {None}

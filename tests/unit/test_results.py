@@ -196,9 +196,9 @@ def the_one(rows: list[dict[str, Any]], engine: str, phase: str) -> dict[str, An
 
 def test_schema_2_run_is_read_completely() -> None:
     run = results.load(NEW)
-    assert run.header["schema"] == 2 and run.complete
+    assert run.header.schema == 2 and run.complete
     assert [cell.asked for cell in run.cells if not cell.floor] == ["lmdb", "sqlite:journal_mode=delete"]
-    assert [len(attempt.samples) for attempt in run.attempts] == [len(run.plan["phases"])] * 12
+    assert [len(attempt.samples) for attempt in run.attempts] == [len(run.plan.phases)] * 12
     for attempt in run.attempts:
         assert attempt.loop and attempt.loop["operation_ns"] > 0
         assert attempt.strain["elapsed_ns"] == attempt.duration_ns
@@ -385,7 +385,7 @@ def test_run_file_round_trips_every_field(written: Path) -> None:
         plain = [f.name for f in fields(one) if f.name not in ("void", "bulk") and not getattr(one, f.name)]
         assert plain in ([], ["settled"], ["cell"]), "every field has a value that is not its default"
     run = results.load(written)
-    assert run.header["schema"] == 3
+    assert run.header.schema == 3
     assert run.cells == (CELL,)
     assert run.attempts == (ATTEMPT,)
 

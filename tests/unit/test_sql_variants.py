@@ -82,7 +82,9 @@ def test_server_settings_of_row_and_variant_are_merged(home: Path) -> None:
 def test_bundle_plan_reproduces_rows_of_variants(home: Path) -> None:
     for engines in (["sqlite"], ["old=sqlite", "sqlite:set.automatic_index=0+variant=indexed"]):
         planned = make(home, *engines)
-        run = Run(home / "r.json", {"plan": planned.data(), **planned.declared}, planned.cells, ())
+        run = Run(
+            home / "r.json", {"schema": 3, "host": {}, "plan": planned.data(), **planned.declared}, planned.cells, ()
+        )
         text = plan_file.as_toml(plan_of(run))
         (home / "plan.toml").write_text(text)
         assert plan.make(plan_file.read(home / "plan.toml")).cells == planned.cells

@@ -26,8 +26,8 @@ def a_run(file: Path, rates: list[float], cpu: str, version: str = "1", engine: 
         replace(attempt, version=version, started=f"2026-01-0{1 + (cpu != 'A')}T00:00:0{attempt.block}+00:00")
         for attempt in made.attempts
     )
-    header = {**made.header, "plan": {**made.plan, **plan}}
-    return results.load(written(replace(made, attempts=trials, header=header), file))
+    header = {**made.recorded, "plan": {**made.recorded["plan"], **plan}}
+    return results.load(written(replace(made, attempts=trials, recorded=header), file))
 
 
 def said(page: str) -> str:

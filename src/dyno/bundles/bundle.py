@@ -48,11 +48,11 @@ def pack(path: Path) -> bytes:
                 )
     members: dict[str, tuple[Role, bytes]] = {}
     left_out = list[Listed]()
-    if run.header.get("definition") is not None:
+    if run.header.definition is not None:
         # Cleaned scripts would be other scripts.
-        definition, data, left_out = _definition(run.header["definition"])
+        definition, data, left_out = _definition(run.header.definition)
         members |= {name: (DATA, content) for name, content in data.items()}
-        for place in _differing(definition, clean(definition), str(run.plan["suite"])):
+        for place in _differing(definition, clean(definition), run.plan.suite):
             raise UsageError(f"{path}: {place} names a path, an address, a host or a user: take it out and run again")
         lines[0]["definition"] = definition
     encoded = b"".join(results.encode(line) + b"\n" for line in lines)
@@ -133,23 +133,23 @@ def plan_of(run: Run) -> dict[str, Any]:
     own = {name: of for name, of in values.items() if name in OWN_KEYS}
     param = {name: of for name, of in values.items() if name not in OWN_KEYS and of != [""]}
     engines = {cell.asked: _entry(cell) for cell in cells}
-    plan: dict[str, Any] = {"suite": run.plan["suite"], "engine": list(engines.values())}
-    if run.header.get("preset"):
-        plan["preset"] = run.header["preset"]
-    plan |= {"phases": list(run.plan["phases"]), **own}
+    plan: dict[str, Any] = {"suite": run.plan.suite, "engine": list(engines.values())}
+    if run.header.preset:
+        plan["preset"] = run.header.preset
+    plan |= {"phases": list(run.plan.phases), **own}
     if param:
         plan["param"] = param
     # If there are several tiers, each is its engine's default.
     if len(tiers) == 1 and (tier := next(iter(tiers))) is not None:
         plan["tier"] = tier
     for option in OPTIONS:
-        value = run.plan.get(option.name)
+        value = run.recorded["plan"].get(option.name)
         if value in (None, False, [], "") or option.name in NOT_REPEATED or option.key in plan:
             continue
         plan[option.key] = f"{value}B" if option.kind is SIZE else value
     if "until" in plan:
         plan["until"] = f"{plan['until'] * 100:g}%"
-    if "preset" in plan and run.plan.get("least", 1) > 1:
+    if "preset" in plan and run.plan.least > 1:
         # The preset's own rule, which also asks for a least number of blocks. A plan with `until` doesn't.
         plan.pop("until", None)
         plan.pop("within", None)
@@ -159,9 +159,9 @@ def plan_of(run: Run) -> dict[str, Any]:
         # A search chooses its rates and the number of its probes.
         for key in ("rate", "samples", "until"):
             plan.pop(key, None)
-    if (definition := run.header.get("definition")) is not None:
+    if (definition := run.header.definition) is not None:
         tables = {name: one["file"] for name, one in _data_files(definition).items()}
-        plan[str(run.plan["suite"])] = {
+        plan[run.plan.suite] = {
             **definition,
             **({"tables": {**definition["tables"], **tables}} if tables else {}),
         }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import convert
 from rich.console import Console
 from rich.text import Text
 
@@ -21,7 +22,8 @@ from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import about, pick
 from dyno.report.tables import units
 from dyno.report.tables.sections import Column, print_sentence, print_table
-from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding, fact, machine_doubts
+from dyno.results.header import Host, drop_unknown_facts
+from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding, leftovers, machine_doubts, slow_loop, worst_first
 
 PRESSURE_SECONDS, WAKEUP_SECONDS = 0.5, 0.3
 
@@ -79,7 +81,8 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
             raise UsageError(f"can't keep the ceilings: {directories.trouble(error)}") from None
     else:
         machine["ceilings"] = ceilings.known(directories.cache(), directory)
-    findings = machine_doubts(machine)
+    doubts = machine_doubts(convert(drop_unknown_facts({"host": machine})["host"], Host))
+    findings = worst_first([*doubts, *leftovers(**machine["left_behind"]), *slow_loop(machine["loop"])])
     if as_json:
         click.echo(json.dumps({"facts": machine, "findings": [asdict(f) for f in findings]}, indent=2))
     else:
@@ -125,6 +128,14 @@ ROWS = {
 }
 """Templates of each row. A template is left out if one of its facts is unknown. Rows without templates are
 computed."""
+
+
+def fact(facts: Mapping[str, Any], path: str) -> Any:
+    """Returns the fact at a dotted path, or None if a step is missing."""
+    value: Any = facts
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:

@@ -3,10 +3,9 @@
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from statistics import fmean
-from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -17,6 +16,7 @@ from dyno.contracts.model import Trial
 from dyno.contracts.probe_time import USUAL_PROBES
 from dyno.report.tables import display
 from dyno.results import FLOOR_BLOCKS, Attempt, is_reference
+from dyno.results.header import Host
 from dyno.runner.parent import ProgressListener
 from dyno.runner.plan import Plan
 from dyno.runner.probes import forecast_search
@@ -49,8 +49,8 @@ class Display(ProgressListener):
             self._count(attempt)
         self._bar.update(self._task, total=self._trials_left.total() + len(trials), completed=len(trials))
 
-    def machine(self, facts: Mapping[str, Any]) -> None:
-        for finding in machine_doubts(facts):
+    def machine(self, host: Host) -> None:
+        for finding in machine_doubts(host):
             if finding.severity != "ok":
                 self._say(f"{finding.text}: {finding.remedy}")
 

@@ -115,7 +115,7 @@ def _show(experiment: Experiment, run: Run) -> None:
 def _at_its_size(prepared: _Prepared, run: Run, samples: int | None) -> _Prepared:
     """Returns the experiment as its run continues: at the quick size, if an earlier command chose that."""
     quick = _prepare(prepared.experiment, QUICK, samples)
-    same = all(run.plan.get(name) == value for name, value in quick.plan.data().items())
+    same = all(run.recorded["plan"].get(name) == value for name, value in quick.plan.data().items())
     return quick if same and planned(run.path) == as_read(quick.plan.cells) else prepared
 
 

@@ -86,10 +86,11 @@ class Phase:
     """One measured step of a suite."""
 
     name: str
-    title: str
-    unit: str
+    title: str = ""
+    """Empty: the name."""
+    unit: str = "op"
     """The counted item, in the singular: 'key', 'op'."""
-    writes: bool
+    writes: bool = False
     temperature: str = "none"
     """'hot': an untimed round comes first. 'cold': the engine is closed and its files are evicted first. 'none':
     neither."""
@@ -111,6 +112,10 @@ class Phase:
     one_call: str = ""
     """When the phase is a single call, which can't have a rate: 'always', or for one value of a parameter, as
     'txn=all'."""
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            object.__setattr__(self, "title", self.name)
 
     def unpaced(self, params: Mapping[str, Value]) -> bool:
         """Whether the phase can't have a rate with these parameters."""

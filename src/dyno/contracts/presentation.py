@@ -6,9 +6,11 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from dyno.contracts.safe_read import toml
+
+Format: TypeAlias = Literal["count", "bytes", "kb", "ratio", "rate", "ns", "bandwidth"]
 
 
 @dataclass(frozen=True)
@@ -16,14 +18,14 @@ class Column:
     """A column of a suite's own table."""
 
     title: str
-    of: str
+    of: Literal["param", "phase", "fact", "facts", "rate", "operations", "bandwidth"]
     """Source of the figure: 'param', 'fact', 'facts' (all whose names begin with `name`), 'rate' (a phase's items per
     second), 'operations' (a phase's operations per second) or 'bandwidth' (a phase's bytes per second). With a column
     of 'phase', the table has a line for each phase of a cell."""
     name: str
     """Name of the parameter, fact or phase."""
-    kind: str = "text"
-    """Format of a figure: 'text', 'count', 'bytes', 'kb', 'ratio', 'rate', 'ns' or 'bandwidth'."""
+    kind: Format | Literal["text"] = "text"
+    """Format of a figure."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Layout:
     """A suite's own table with a line for each cell. A line has figures of several phases, for readers who compare
     parameters rather than engines. Saved in the run file."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] = ()
     legend: tuple[str, ...] = ()
     """Explanations of the columns, one line each."""
     title: str = ""
@@ -43,16 +45,15 @@ class Layout:
 class Axis:
     """An axis of a chart."""
 
-    of: str
-    """Source of the figure: 'param', 'fact' or 'metric' (a metric of `stats.metric`: throughput, bandwidth, a
+    of: Literal["param", "fact", "metric"]
+    """Source of the figure: 'metric' is one (a metric of `stats.metric`: throughput, bandwidth, a
     latency)."""
     name: str
     title: str = ""
     """Title with the unit. Metrics have a default title."""
-    kind: str = "count"
-    """Format of a figure: 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
-    scale: str = "linear"
-    """'linear' or 'log'."""
+    kind: Format = "count"
+    """Format of a figure."""
+    scale: Literal["linear", "log"] = "linear"
     marks: tuple[str, ...] = ()
     """Names of numeric facts that the chart marks by a line across, such as the size of a cache."""
 

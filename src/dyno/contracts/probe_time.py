@@ -6,9 +6,8 @@ the bound, and each trial into its timeout.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dyno.contracts.limits import CONFIRM, EXPLORE, EXPLORES, LAST, Limit
 from dyno.contracts.model import UsageError
@@ -50,19 +49,6 @@ class ProbeTimes:
     """Bound of the whole search, closed loop included."""
     timeout: float = math.inf
     """Bound of a trial."""
-
-    @classmethod
-    def of(cls, plan: Mapping[str, Any], cells: int) -> "ProbeTimes":
-        """Returns the durations by a run file's plan, for each of `cells` searches. Plans of 0.1.0 have no bound."""
-        within = plan.get("within")
-        bounded = within is not None and plan.get("until") is None
-        return cls(
-            warmup=plan.get("warmup") or 0.0,
-            least=plan.get("duration") or LEAST_S,
-            last=plan.get("confirm", LAST_S),
-            bound=within / cells if bounded and within is not None else math.inf,
-            timeout=plan.get("timeout", math.inf) if bounded else math.inf,
-        )
 
     def check(self, cells: int) -> None:
         """Raises UsageError if `cells` searches have too little time."""

@@ -13,10 +13,16 @@ from dyno import __version__
 from dyno.contracts.decoded_types import Count, Fact, Text
 from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
+from dyno.results.header import Texts
 from dyno.results.read import lines, parsed, typed
-from dyno.results.run import Crashes, Texts
 
 KIND, SCHEMA = "crash", 1
+
+
+class Crashes(TypedDict):
+    count: Count
+    outcomes: Mapping[Text, Count]
+    lost: Count
 
 
 class Fault(TypedDict):

@@ -166,18 +166,18 @@ def read(path: Path) -> Baseline:
 
 def _run(path: Path) -> Baseline:
     run = results.load(path)
-    if run.plan["suite"] != SUITE:
-        raise ValueError(f"it is a run of the suite {run.plan['suite']}")
+    if run.plan.suite != SUITE:
+        raise ValueError(f"it is a run of the suite {run.plan.suite}")
     samples: dict[str, dict[int, Sample]] = {}
     for attempt in run.final():
         for sample in attempt.samples:
             if not sample.void and sample.elapsed_ns:
                 samples.setdefault(run.cells[attempt.cell].label, {})[attempt.block] = sample
     machine = next((attempt.facts.get(MACHINE) for attempt in run.attempts), None)
-    known = {MACHINE: machine, "python": (run.header["host"].get("python") or {}).get("version")}
+    known = {MACHINE: machine, "python": run.header.host.python.version}
     origin = {name: None if value is None else str(value) for name, value in known.items()}
     tests = {name: _test(of) for name, of in samples.items()}
-    return Baseline(path, tests, {**origin, "dyno": run.header["dyno"]}, block_starts(run), run)
+    return Baseline(path, tests, {**origin, "dyno": run.header.dyno}, block_starts(run), run)
 
 
 def _test(samples: Mapping[int, Sample]) -> Test:

@@ -108,7 +108,7 @@ class Result:
     @property
     def suite(self) -> str:
         """Name of the suite."""
-        return str(self._run.plan["suite"])
+        return self._run.plan.suite
 
     @property
     def complete(self) -> bool:

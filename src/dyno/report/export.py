@@ -114,7 +114,7 @@ def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, An
     convert: Mapping[str | None, Callable[[Any], Any]] = {TEXT: str, NUMBER: float}
     table = []
     for row in rows:
-        whole = {**row, "awake": bool(run.plan.get("awake"))}
+        whole = {**row, "awake": run.plan.awake}
         for at, kind in converted.items():
             if kind in convert and whole.get(at) is not None:
                 whole[at] = convert[kind](whole[at])
@@ -207,12 +207,12 @@ def about(run: Run) -> dict[str, Any]:
     """Returns the metadata of a table: origin, plan, machine, and doubts about the whole run."""
     return {
         "schema": SCHEMA,
-        "suite": run.plan["suite"],
-        "created": run.header.get("created"),
-        "dyno": run.header.get("dyno"),
-        "machine": run.header.get("host"),
+        "suite": run.plan.suite,
+        "created": run.header.created,
+        "dyno": run.header.dyno,
+        "machine": run.recorded["host"],
         "machine_doubts": [asdict(finding) for finding in machine(run)],
-        "plan": dict(run.plan),
+        "plan": run.recorded["plan"],
     }
 
 
@@ -329,13 +329,13 @@ def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
     )
     return {
         "schema": SCHEMA,
-        "suite": run.plan["suite"],
+        "suite": run.plan.suite,
         "complete": run.complete,
-        "created": run.header.get("created"),
-        "commit": run.header.get("commit"),
-        "dyno": run.header.get("dyno"),
-        "plan": dict(run.plan),
-        "host": run.header.get("host"),
+        "created": run.header.created,
+        "commit": run.recorded.get("commit"),
+        "dyno": run.header.dyno,
+        "plan": run.recorded["plan"],
+        "host": run.recorded["host"],
         "machine_doubts": [asdict(finding) for finding in machine(run)],
         "cells": [_cell(row) for row in _rows(run)],
         "absent": [{**_place(absence.cell, absence.phase), "why": absence.why} for absence in absences(run)],

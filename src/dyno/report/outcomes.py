@@ -173,7 +173,11 @@ def _tier_cells(row: Row) -> dict[str, str]:
 
 
 def _crash_cells(row: Row) -> dict[str, str]:
-    outcomes = {name: units.outcomes(row[name]) for name in ("killed", "cut", "recovery", "birth", "device")}
+    tallies = {name: row[name] for name in ("killed", "cut", "recovery", "birth", "device")}
+    outcomes = {
+        name: units.outcomes(tally["outcomes"], tally["lost"]) if tally else units.UNKNOWN
+        for name, tally in tallies.items()
+    }
     for name, where in (("cut", "model"), ("device", "system")):
         if row[name]:
             outcomes[name] += f", {row[where]}"

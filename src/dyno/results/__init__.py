@@ -6,6 +6,7 @@ incomplete last line: readers ignore it, and it is cut off before the next line 
 docs/reference/run-file.md.
 """
 
+from dyno.results.header import MOST_CELLS
 from dyno.results.read import (
     READABLE,
     SCHEMA,
@@ -18,7 +19,7 @@ from dyno.results.read import (
     planned,
     sample,
 )
-from dyno.results.run import FLOOR_BLOCKS, MOST_CELLS, Attempt, Run, defined_work, is_reference
+from dyno.results.run import FLOOR_BLOCKS, Attempt, Run, defined_work, is_reference
 from dyno.results.write import Lock, RunFileLost, append, as_read, create, cut_incomplete_line, encode, end, extend
 
 __all__ = ["FLOOR_BLOCKS", "MOST_CELLS", "READABLE", "SCHEMA", "Attempt", "Lock", "Run", "RunFileLost", "append"]

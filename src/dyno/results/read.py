@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.limits import STAGES, parse_all
@@ -27,7 +28,8 @@ from dyno.contracts.sanitize import MOST, sanitize
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT
 from dyno.fields import HISTOGRAMS, Sample
 from dyno.results.agreement import void_disagreeing
-from dyno.results.run import Attempt, End, Extension, Header, Run, apply_server_tiers, set_labels
+from dyno.results.header import JSON, FirstLine, drop_unknown_facts, select_declared
+from dyno.results.run import Attempt, End, Extension, Run, apply_server_tiers, set_labels
 
 OPENING = b'{"kind":"run"'
 """First bytes of a run file that Dyno wrote."""
@@ -195,9 +197,9 @@ def load(path: Path) -> Run:
 def _loaded(path: Path) -> Run:
     remaining = lines(path)
     first = next(remaining, b"")
-    header, cells = opening(path, first)
+    recorded, cells = opening(path, first)
     has_checksums = _verify(first)
-    attempts, phases, ending, known = [], frozenset(header["plan"]["phases"]), None, dict[bytes, Any]()
+    attempts, phases, ending, known = [], frozenset(recorded["plan"]["phases"]), None, dict[bytes, Any]()
     for number, line in enumerate(remaining, 2):
         try:
             _verify(line, has_checksums)
@@ -205,9 +207,9 @@ def _loaded(path: Path) -> Run:
             if not isinstance(data, dict):
                 raise ValueError("not an object")
             # If further lines follow an `end` line, the run was resumed.
-            ending = typed(data, End)["why"] if data.get("kind") == "end" else None
+            ending = typed(data, End).why if data.get("kind") == "end" else None
             if data.get("kind") == "extension":
-                header["plan"]["samples"] = typed(data, Extension)["samples"]
+                recorded["plan"]["samples"] = typed(data, Extension).samples
             if data.get("kind") == "trial":
                 attempts.append(attempt(data, len(cells), phases))
                 _share(attempts[-1], known)
@@ -215,9 +217,9 @@ def _loaded(path: Path) -> Run:
             raise damaged(path, error, number) from None
     apply_server_tiers(cells, attempts)
     set_labels(cells, attempts)
-    definition = header.get("definition") or {}
+    definition = recorded.get("definition") or {}
     void_disagreeing(cells, attempts, str(definition.get("reference", "")))
-    return Run(path, header, cells, tuple(attempts), ending)
+    return Run(path, recorded, cells, tuple(attempts), ending)
 
 
 def _share(attempt: Attempt, known: dict[bytes, Any]) -> None:
@@ -243,8 +245,9 @@ def planned(path: Path) -> tuple[Cell, ...]:
     return opening(path, next(lines(path), b""))[1]
 
 
-def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:
-    """Parses the file's first line; returns the header and the cells. Raises UsageError."""
+def opening(path: Path, line: bytes) -> tuple[dict[str, Any], tuple[Cell, ...]]:
+    """Parses the file's first line; returns it without the cells, as `Run.recorded`, and the cells. Raises
+    UsageError."""
     try:
         _verify(line)
         data = parsed(line)
@@ -263,13 +266,15 @@ def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:
         raise damaged(path, error, 1) from None
 
 
-def begun(data: Mapping[str, Any]) -> tuple[Header, tuple[Cell, ...]]:
-    """Returns the header and the cells from the first line's JSON. Raises ValueError."""
-    header: dict[str, Any] = typed(data, Header)
-    cells: tuple[Cell, ...] = header.pop("cells")
-    # Files of earlier versions lack the key: those versions let cores sleep.
-    header["plan"].setdefault("awake", False)
-    if len(set(header["plan"]["phases"])) < len(header["plan"]["phases"]):
+def begun(data: JSON) -> tuple[dict[str, Any], tuple[Cell, ...]]:
+    """Checks the first line's JSON; returns it without the cells, as `Run.recorded`, and the cells. Raises
+    ValueError."""
+    # The decoder does not limit the texts of declarations: suites make them too, without importing msgspec.
+    data = {**data, **{name: cleaned(data[name], name) for name in ("phases", "layout", "charts") if name in data}}
+    first: FirstLine = typed(drop_unknown_facts(data), FirstLine)
+    plan = first.plan
+    cells = first.cells
+    if len(set(plan.phases)) < len(plan.phases):
         raise ValueError("plan.phases: a phase is listed twice")
     for at, cell in enumerate(cells):
         if cell.params.keys() != cells[0].params.keys():
@@ -279,11 +284,15 @@ def begun(data: Mapping[str, Any]) -> tuple[Header, tuple[Cell, ...]]:
             raise ValueError(f"cells[{at}].params.clients: expected a number of clients")
         if rate != "max" and not (type(rate) in (int, float) and float(rate) > 0):
             raise ValueError(f"cells[{at}].params.rate: expected operations a second, or max")
-    if limits := header["plan"].get("limit"):
-        parse_all(limits)
-    if (created := header.get("created")) is not None:
-        _check_moment("created", created, zone=False)
-    return header, cells
+    if plan.limit:
+        parse_all(plan.limit)
+    if first.created is not None:
+        _check_moment("created", first.created, zone=False)
+    header = {name: value for name, value in data.items() if name != "cells"}
+    recorded = select_declared(header, structs.replace(first, cells=()))
+    # Files of earlier versions lack the key: those versions let cores sleep.
+    recorded["plan"].setdefault("awake", False)
+    return recorded, cells
 
 
 def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Attempt:

@@ -1,5 +1,4 @@
-"""A run and the attempts at its trials, in memory, with the labels of its rows; and the schema of a run file's first
-and last line: see docs/reference/run-file.md. Files of earlier versions lack some of the keys.
+"""A run and the attempts at its trials, in memory, with the labels of its rows: see docs/reference/run-file.md.
 
 A label is the requested engine. If the run has several versions of the engine, the version is added; if another
 product answered, the label names that product.
@@ -10,177 +9,37 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_type_hints
+from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Meta
+from msgspec import Struct, convert
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Percent, Positive, Resources, Strain, Text
-from dyno.contracts.limits import Limit, parse_all
+from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Positive, Resources, Strain, Text
+from dyno.contracts.limits import Limit
 from dyno.contracts.model import STAND_IN_PREFIX, Caveat, Phase, Tier, weakest
 from dyno.fields import Sample
-from dyno.options import PlanOptions
-
-MOST_CELLS, MOST_PHASES = 100_000, 1_000
-SHORT_HASH = 10
-"""Number of digits by which a commit is shown."""
-Texts = list[Text]
+from dyno.results.header import JSON, Header, RecordedPlan, drop_unknown_facts
 
 
-class Crashes(TypedDict):
-    count: Count
-    outcomes: Mapping[Text, Count]
-    lost: Count
-
-
-class Extension(TypedDict):
+class Extension(Struct, frozen=True):
     """A line of a run that was resumed with more samples than it was begun with."""
 
     samples: Positive
 
 
-class End(TypedDict):
+class End(Struct, frozen=True):
     """The last line of a run whose number of blocks was not fixed."""
 
     why: Text
 
 
-if TYPE_CHECKING:
-    Header = Mapping[str, Any]
-else:
-
-    def _object(required: Mapping[str, Any], **optional: Any) -> type:
-
-        class Required(TypedDict("_Required", required)):
-            pass
-
-        class Object(Required, TypedDict("_Optional", optional, total=False)):
-            pass
-
-        return Object
-
-    def _facts(**names: Any) -> Any:
-        """Returns the type of an object of facts, each of which may be missing or null. `names` has the keys of each
-        type, separated by blanks."""
-        types = {"texts": Text, "counts": Count, "amounts": Amount, "percents": Percent, "flags": bool}
-        keys = {key: types[kind] | None for kind, listed in names.items() for key in listed.split()}
-        return _object({}, **keys) | None
-
-    _column = Literal["param", "phase", "fact", "facts", "rate", "operations", "bandwidth"]
-    _format = Literal["count", "bytes", "kb", "ratio", "rate", "ns", "bandwidth"]
-    _phase = _object(
-        {"name": Text},
-        title=Text,
-        unit=Text,
-        writes=bool,
-        temperature=Text,
-        checked=Text,
-        kinds=Mapping[Text, bool],
-        parts=Texts,
-        reported=bool,
-        metric=Text,
-        alias=Text,
-    )
-    _column = _object(
-        {"title": Text, "of": _column, "name": Text},
-        kind=_format | Literal["text"],
-    )
-    _layout = _object({}, columns=list[_column], legend=Texts, title=Text, beside=bool)
-    _axis = _object(
-        {"of": Literal["param", "fact", "metric"], "name": Text},
-        title=Text,
-        kind=_format,
-        scale=Literal["linear", "log"],
-        marks=Texts,
-    )
-    _curve = _object(
-        {"name": Text, "title": Text, "reading": Text, "x": _axis, "y": _axis}, line=Text, point=Text, phases=Texts
-    )
-    _amounts = Mapping[Text, Amount | None] | None
-    _host = _object(
-        {},
-        cpu=_facts(
-            texts="model governor",
-            counts="logical_cores available_cores mhz max_mhz",
-            amounts="quota_cores",
-            flags="turbo virtualised",
-        ),
-        memory=_facts(counts="total_bytes available_bytes swap_total_bytes swap_used_bytes cgroup_limit_bytes"),
-        system=_facts(texts="os kernel architecture libc"),
-        python=_facts(texts="version implementation"),
-        filesystem=_object(
-            {},
-            options=Texts | None,
-            **dict.fromkeys(("mount_point", "type", "device", "write_cache"), Text | None),
-            **dict.fromkeys(("ram_backed", "network", "rotational"), bool | None),
-            **dict.fromkeys(("total_bytes", "free_bytes", "fsync_ns"), Count | None),
-        )
-        | None,
-        clock=_facts(texts="source", amounts="cost_ns resolution_ns"),
-        load=_facts(amounts="minutes_1 minutes_5 minutes_15"),
-        steal_percent=Percent | None,
-        psi=Mapping[Text, Mapping[Text, Percent | None]] | None,
-        pressure=_facts(
-            amounts="seconds",
-            percents="steal_percent others_busy_percent",
-            counts="swapped_in_bytes swapped_out_bytes",
-        ),
-        wakeups=_object({}, cost_ns=Amount | None, apart=_amounts, free=_amounts) | None,
-        ceilings=_facts(
-            amounts="flushes_per_second memory_bytes_per_second core_bytes_per_second core_events_per_second",
-            texts="probed",
-        ),
-    )
-    _crashed = _object(
-        {"engine": Text, "tier": Text},
-        settings=Mapping[Text, Fact],
-        **dict.fromkeys(("verdict", "why", "model"), Text),
-        **dict.fromkeys(("version", "traced", "system"), Text | None),
-        **dict.fromkeys(("killed", "cut", "recovery", "birth", "device"), Crashes | None),
-    )
-    _hash = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{7,64}\Z")]
-    # The options of `dyno.options.PlanOptions`. Earlier versions had only some of them.
-    _options = get_type_hints(PlanOptions, include_extras=True)
-    _plan = _object(
-        {
-            "suite": Text,
-            "phases": Annotated[Texts, Meta(min_length=1, max_length=MOST_PHASES)],
-            **{name: _options.pop(name) for name in ("samples", "seed", "budget")},
-        },
-        **_options,
-    )
-    Header = _object(
-        {
-            "kind": Text,
-            "schema": int,
-            "plan": _plan,
-            "host": _host,
-            "cells": Annotated[tuple[Cell, ...], Meta(min_length=1, max_length=MOST_CELLS)],
-        },
-        dyno=Text | None,
-        created=Text | None,
-        commit=_object({"hash": _hash}, changed=bool | None) | None,
-        preset=Text | None,
-        experiment=Text | None,
-        missing=Mapping[Text, Text] | None,
-        left_out=Texts | None,
-        phases=list[_phase] | None,
-        native=Texts | None,
-        layout=_layout | None,
-        charts=list[_curve] | None,
-        crashed=list[_crashed] | None,
-        definition=dict[str, Any] | None,
-    )
-
-
 FLOOR_BLOCKS = 3
 """Number of blocks in which every null engine has a trial. A later block repeats a null engine only while its
 interval is wide."""
-_PHASE = frozenset(known.name for known in fields(Phase))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,37 +88,33 @@ class Run:
     """A loaded run file. Runs are compared by identity, so that they can be keys."""
 
     path: Path
-    header: Header
+    recorded: JSON
+    """The first line as the file has it, without the cells and undeclared keys: for output that repeats it."""
     cells: tuple[Cell, ...]
     attempts: tuple[Attempt, ...]
     ending: str | None = None
     """Why an ended run with `until` added no further block: 'narrow' or 'time'. None for other runs."""
 
+    @cached_property
+    def header(self) -> Header:
+        return convert(drop_unknown_facts(self.recorded), Header)
+
     @property
-    def plan(self) -> Mapping[str, Any]:
-        plan: Mapping[str, Any] = self.header["plan"]
-        return plan
+    def plan(self) -> RecordedPlan:
+        return self.header.plan
 
     @property
     def commit(self) -> str | None:
         """The short hash of the commit from which the run was started, and whether there were changes; None if it is
         unknown."""
-        commit = self.header.get("commit")
-        if commit is None:
-            return None
-        return f"{commit['hash'][:SHORT_HASH]}{' with changes' * bool(commit.get('changed'))}"
+        commit = self.header.commit
+        return None if commit is None else commit.short
 
     @cached_property
     def phases(self) -> Mapping[str, Phase]:
         """The suite's declarations of the plan's phases; defaults if the run file lacks them."""
-        declared = {phase["name"]: phase for phase in self.header.get("phases") or ()}
-        phases = {}
-        for name in self.plan["phases"]:
-            # Fields of a later schema are ignored.
-            data = {key: value for key, value in declared.get(name, {}).items() if key in _PHASE}
-            values = {"title": name, "unit": "op", "writes": False, **data, "name": name}
-            phases[name] = Phase(**{**values, "parts": tuple(values.get("parts", ()))})
-        return phases
+        declared = {phase.name: phase for phase in self.header.phases or ()}
+        return {name: declared.get(name) or Phase(name) for name in self.plan.phases}
 
     def final(self) -> list[Attempt]:
         """Returns the last attempt of every trial that has ended."""
@@ -269,8 +124,8 @@ class Run:
     def blocks(self) -> int:
         """The planned number of blocks. With `until`, the number of blocks that have begun, if it is larger or the
         run has ended."""
-        planned = int(self.plan["samples"])
-        if self.plan.get("until") is None and not self.limits:
+        planned = self.plan.samples
+        if self.plan.until is None and not self.limits:
             return planned
         begun = max((attempt.block + 1 for attempt in self.attempts), default=0)
         return begun if self.ending else max(planned, begun)
@@ -278,11 +133,11 @@ class Run:
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The limits under which the run searches capacities; empty for another run."""
-        return parse_all(self.plan["limit"]) if self.plan.get("limit") else ()
+        return self.plan.limits
 
     @property
     def complete(self) -> bool:
-        if self.limits or (self.plan.get("until") is not None and self.ending is None):
+        if self.limits or (self.plan.until is not None and self.ending is None):
             return self.ending is not None
         ended = Counter(attempt.cell for attempt in self.final())
         return all(ended[at] >= self.trials(at) for at in range(len(self.cells)))
@@ -298,18 +153,18 @@ class Run:
         return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
 
 
-def defined_work(header: Mapping[str, Any]) -> dict[str, Any]:
+def defined_work(definition: JSON | None) -> dict[str, Any]:
     """Returns the user's definition of the work, empty if there is none. It has neither the directory of the user's
     code nor paths of data files, because the same files may be elsewhere; the SHA-256 of data files stays."""
-    definition: dict[str, Any] = dict(header.get("definition") or {})
-    definition.pop("directory", None)
-    tables = definition.get("tables")
+    work = dict(definition or {})
+    work.pop("directory", None)
+    tables = work.get("tables")
     if isinstance(tables, dict):
-        definition["tables"] = {
+        work["tables"] = {
             name: {key: value for key, value in table.items() if key != "file"} if isinstance(table, dict) else table
             for name, table in tables.items()
         }
-    return definition
+    return work
 
 
 def is_reference(cells: Iterable[Cell], cell: Cell) -> bool:

@@ -151,8 +151,8 @@ def append(path: Path, attempt: Attempt) -> None:
 @lru_cache(maxsize=1)
 def _plan(path: Path, line: bytes) -> tuple[int, frozenset[str]]:
     """Returns the number of cells and the phases, from the first line."""
-    header, cells = read.opening(path, line)
-    return len(cells), frozenset(header["plan"]["phases"])
+    recorded, cells = read.opening(path, line)
+    return len(cells), frozenset(recorded["plan"]["phases"])
 
 
 def extend(path: Path, samples: int) -> None:

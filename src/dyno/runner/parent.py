@@ -6,9 +6,9 @@ A null engine's cell has a trial in each of the first blocks, and in further blo
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from itertools import count
@@ -24,8 +24,8 @@ from dyno.crash import known_results
 from dyno.fields import Sample
 from dyno.host import ceilings, commit, confine, directories, facts, keep_awake
 from dyno.host.keep_awake import wakeups
-from dyno.options import PlanOptions
 from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
+from dyno.results.header import Host
 from dyno.runner import work_directory
 from dyno.runner.plan import Plan
 from dyno.runner.probes import Fit, Searches
@@ -45,7 +45,7 @@ class ProgressListener:
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
         """The run begins, or resumes after the attempts `done`."""
 
-    def machine(self, facts: Mapping[str, Any]) -> None:
+    def machine(self, host: Host) -> None:
         """The machine's facts were recorded, before the first trial."""
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
@@ -78,7 +78,7 @@ class StopRule:
     """Returns the numbers of the null engines' cells whose intervals are wide."""
     fit: Fit = lambda limits, probes: None
     """Returns the capacity by the probes of a search: `dyno.stats.capacity.capacity`."""
-    limited: Callable[[Mapping[str, Any], Sample], bool] = lambda host, sample: False
+    limited: Callable[[Host, Sample], bool] = lambda host, sample: False
     """Returns whether the load generator was the limit of a sample, on the machine of these facts."""
 
 
@@ -173,12 +173,12 @@ def execute(
             _create(plan, path, work.path, overwrite, lock)
         else:
             results.cut_incomplete_line(path)
-            if plan.samples > earlier.plan["samples"]:
+            if plan.samples > earlier.plan.samples:
                 results.extend(path, plan.samples)
         observer.begin(plan, attempts)
         worked, longest, began = 0, 0.0, time.monotonic()
         with _awake(plan) as still_awake, _run_file(path, earlier is None, attempts, lock):
-            observer.machine(results.load(path).header["host"])
+            observer.machine(results.load(path).header.host)
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
             context = TrialContext(limit, pools, datasets, still_awake, observer.leftover)
             for trials in _blocks(plan, path, rule, observer, attempts):
@@ -200,7 +200,7 @@ def _blocks(
 ) -> Iterator[Sequence[Trial]]:
     """Yields the trials of each block. `attempts` grows meanwhile."""
     if plan.limit:
-        host = results.load(path).header["host"]
+        host = results.load(path).header.host
         yield from Searches(plan, partial(rule.limited, host), rule.fit).blocks(attempts)
         if results.load(path).ending != SEARCHED:
             results.end(path, SEARCHED)
@@ -289,13 +289,13 @@ def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:
     lock.take(path)
     run = results.load(path)
     # A file of an earlier version lacks the options that were added later.
-    old = {**{each.name: each.default for each in fields(PlanOptions)}, **run.plan}
-    if not plan.limit and plan.samples > run.plan["samples"]:
+    old = {**asdict(run.plan), "phases": list(run.plan.phases)}
+    if not plan.limit and plan.samples > run.plan.samples:
         old["samples"] = plan.samples
-    why = ", ".join(f"{name} was {old.get(name)}" for name, new in plan.data().items() if old.get(name) != new)
+    why = ", ".join(f"{name} was {old[name]}" for name, new in plan.data().items() if old[name] != new)
     if results.planned(path) != results.as_read(plan.cells):
         why = "other engines, tiers or parameters"
-    if results.defined_work(run.header) != results.defined_work(plan.declared):
+    if results.defined_work(run.header.definition) != results.defined_work(plan.declared.get("definition")):
         why = "another definition of the suite"
     if why:
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")

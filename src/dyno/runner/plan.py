@@ -20,7 +20,7 @@ from dyno.contracts.model import NotInstalled, Phase, Preset, Trial, UsageError,
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, FLOOR_PATIENCE, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON, Pace
 from dyno.contracts.passwords import secrets
-from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S, ProbeTimes
+from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S
 from dyno.contracts.roles import DefinableSuite, NativeSuite, RequestDefinedSuite, inline_definition, variants_of
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
@@ -259,7 +259,7 @@ def _check_searched(plan: Plan) -> None:
         if phase.temperature != "cold" and not phase.reported:
             why = phase.one_call or "one call does it all"
         raise UsageError(f"limit: phase {phase.name} can't be offered at a rate: {why}")
-    ProbeTimes.of(plan.data(), len(plan.cells)).check(len(plan.cells))
+    plan.probe_times(len(plan.cells)).check(len(plan.cells))
 
 
 def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:

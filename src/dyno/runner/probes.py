@@ -6,7 +6,7 @@ from typing import Any
 
 from dyno.contracts.limits import Limit, Probe, given_up
 from dyno.contracts.model import Trial
-from dyno.contracts.probe_time import ProbeTimes, forecast
+from dyno.contracts.probe_time import forecast
 from dyno.fields import Sample
 from dyno.results import Attempt
 from dyno.results.probes import by_block, maximum, probe, spent
@@ -24,7 +24,7 @@ class Searches:
 
     def __init__(self, plan: Plan, limited: Callable[[Sample], bool], fit: Fit) -> None:
         self._plan, self._limits, self._limited, self._fit = plan, plan.limits, limited, fit
-        self._times = ProbeTimes.of(plan.data(), len(plan.cells))
+        self._times = plan.probe_times(len(plan.cells))
 
     def blocks(self, attempts: Sequence[Attempt]) -> Iterator[list[Trial]]:
         """Yields the trials of each block, in shuffled order, until all searches are over. `attempts` grows
@@ -60,7 +60,7 @@ class Searches:
 
 def forecast_search(plan: Plan, closed: Attempt) -> tuple[float, float] | None:
     """Returns the time of a search and its bound, in s, after its closed loop; None if that has failed."""
-    times = ProbeTimes.of(plan.data(), len(plan.cells))
+    times = plan.probe_times(len(plan.cells))
     most = maximum(closed)
     if most is None:
         return None
@@ -71,5 +71,5 @@ def forecast_searches(plan: Plan) -> tuple[float, float]:
     """Returns the usual time of a run's searches if no probe takes longer than the least duration, and their bound,
     in s."""
     cells = len(plan.cells)
-    times = ProbeTimes.of(plan.data(), cells)
+    times = plan.probe_times(cells)
     return cells * forecast(plan.limits, times), cells * times.bound

@@ -199,7 +199,7 @@ def limited(run: Run) -> tuple[LimitedRows, ...]:
     """Returns the rows whose limit was the load generator, in the order of the run's cells."""
     rows_limited = (row for row in summarize(run) if row.limit is not None and not row.cell.floor)
     groups = grouped(((row.cell.tier, row.cell.combination), row) for row in rows_limited)
-    limited_rows, able = list[LimitedRows](), run.header.get("native") or ()
+    limited_rows, able = list[LimitedRows](), run.header.native or ()
     for place in dict.fromkeys((cell.tier, cell.combination) for cell in run.cells):
         if not (rows := groups.get(place)):
             continue

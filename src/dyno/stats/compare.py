@@ -79,7 +79,7 @@ class Table:
 def tables(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     """Returns a table for every phase, tier and combination of parameters with a valid row, in the plan's order. If
     `by` is None, the metric is the phase's own, or the response time if the plan sets a rate."""
-    order = {phase: at for at, phase in enumerate(run.plan["phases"])}
+    order = {phase: at for at, phase in enumerate(run.plan.phases)}
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
 
     def place(row: CellSummary) -> tuple[int, int, int, str]:
@@ -103,7 +103,7 @@ def across(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
         if row.valid and not row.cell.floor and reads:
             place = row.phase, row.cell.combination, row.reported_by
             places.setdefault(place, {})[row.cell.asked] = row
-    order = {phase: at for at, phase in enumerate(run.plan["phases"])}
+    order = {phase: at for at, phase in enumerate(run.plan.phases)}
     every = (_table(list(places[place].values()), by) for place in sorted(places, key=lambda place: order[place[0]]))
     return tuple(table for table in every if len(table.tiers) > 1)
 

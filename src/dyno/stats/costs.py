@@ -146,7 +146,7 @@ def hour_price(run: Run, prices: Prices, names: Sequence[str] = ()) -> float | N
 
 def machine_names(run: Run) -> list[str]:
     """Returns the names that a table of prices may have for the run's machine: those of its file and processor."""
-    model = ((run.header.get("host") or {}).get("cpu") or {}).get("model")
+    model = run.header.host.cpu.model
     return list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))
 
 

@@ -21,7 +21,7 @@ def check_same_work(before: Run, after: Run) -> None:
     for key in {**one, **other}:
         variant_of_one = key.startswith(f"{VARIANTS}.") and not (key in one and key in other)
         if one.get(key) != other.get(key) and not variant_of_one:
-            where = f"{before.plan['suite']}.{key}"
+            where = f"{before.plan.suite}.{key}"
             raise UsageError(f"{before.path} and {after.path} did other work: they differ in the definition, {where}")
 
 
@@ -38,7 +38,7 @@ def preparation_differences(before: Run, after: Run) -> Iterator[tuple[str, str 
 
 def _work(run: Run) -> dict[str, Any]:
     """Returns the definition without the texts that prepare the tables, and variants of it without settings."""
-    definition = defined_work(run.header)
+    definition = defined_work(run.header.definition)
     variants = {
         f"{VARIANTS}.{name}": {key: of for key, of in _mapping(variant).items() if key not in (*PREPARING, SETTINGS)}
         for name, variant in _mapping(definition.get(VARIANTS)).items()
@@ -48,7 +48,7 @@ def _work(run: Run) -> dict[str, Any]:
 
 def _preparation(run: Run) -> dict[str, str]:
     """Returns the texts that prepare the tables, by key."""
-    definition = defined_work(run.header)
+    definition = defined_work(run.header.definition)
     variants = _mapping(definition.get(VARIANTS))
     parts = {"": definition, **{f"{VARIANTS}.{name}.": _mapping(variant) for name, variant in variants.items()}}
     return {

@@ -23,7 +23,6 @@ from dyno.stats.load_limit import (
     CORES_PERCENT,
     busy_percent,
     client_percent,
-    cores,
     cores_percent,
     cpu_ns,
     server_idled,
@@ -94,7 +93,7 @@ def doubts(row: CellSummary, run: Run) -> list[Doubt]:
 
 def machine(run: Run) -> list[Finding]:
     """Returns the findings on the run's machine that are more than remarks."""
-    return [finding for finding in machine_doubts(run.header.get("host", {})) if finding.severity != "ok"]
+    return [finding for finding in machine_doubts(run.header.host) if finding.severity != "ok"]
 
 
 def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -264,7 +263,7 @@ def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
 def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about clients that may be the limit themselves, and about clients that share cores. See
     `dyno.stats.load_limit` for rows that are not compared."""
-    available = cores(run.header.get("host", {}))
+    available = run.header.host.cpu.usable_cores
     consequence = _ROWS["not compared"]["text"] if row.limit is not None else ""
     clients = 0.0
     for sample in (sample for sample in row.samples if not sample.machines):
@@ -295,8 +294,9 @@ def _server(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields a doubt about processes that wait for each other on cores that may sleep. The worst trial counts."""
-    cost_ns = (run.header.get("host", {}).get("wakeups") or {}).get("cost_ns")
-    if not cost_ns or run.plan.get("awake") or row.cell.floor:
+    wakeups = run.header.host.wakeups
+    cost_ns = None if wakeups is None else wakeups.cost_ns
+    if not cost_ns or run.plan.awake or row.cell.floor:
         return
     percent, count, worst = 0.0, 0, None
     for sample in (s for s in row.samples if s.server is not None or s.clients > 1):
@@ -335,10 +335,10 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about a work directory in memory, and about commits of tier power that are too fast."""
-    filesystem = run.header.get("host", {}).get("filesystem") or {}
-    if filesystem.get("ram_backed"):
+    filesystem = run.header.host.filesystem
+    if filesystem.ram_backed:
         if row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
-            yield _doubt("ram", "ram", filesystem=filesystem.get("type"))
+            yield _doubt("ram", "ram", filesystem=filesystem.type)
         return
     writes = [sample for sample in row.samples if sample.settled is not None and not sample.bulk]
     if row.cell.tier is not Tier.POWER or row.cell.floor or not writes:
@@ -360,7 +360,7 @@ def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
     restless = sum(sample.settled is False for sample in row.samples)
     if restless:
         yield _doubt("unsettled", "unsettled", restless=restless, trials=len(row.samples))
-    usual = (run.header.get("host", {}).get("python") or {}).get("version")
+    usual = run.header.host.python.version
     loops = [attempt.loop for attempt in row.attempts if attempt.loop is not None]
     others = {loop["python"]: loop["name"] for loop in loops if loop.get("python", usual) != usual}
     if usual is not None and others:

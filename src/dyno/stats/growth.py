@@ -223,7 +223,7 @@ def _groups(run: Run, names: Sequence[str], kind: str) -> dict[tuple[object, ...
     for row in summarize(run):
         values = [row.cell.params.get(name) for name in names]
         numbers = [float(str(value)) for value in values if is_number(value)]
-        whole = kind == TRIAL and row.phase != run.plan["phases"][0]
+        whole = kind == TRIAL and row.phase != run.plan.phases[0]
         if row.cell.floor or whole or len(numbers) < len(names) or min(numbers) <= 0:
             continue
         if kind == DISK and not row.about.writes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dyno.results import Run
-from dyno.stats.load_limit import cores
 
 GIB = 1 << 30
 
@@ -23,8 +22,7 @@ class Hardware:
 
 def hardware(run: Run) -> Hardware:
     """Returns the hardware of the run's machine. The file system is no part of it: it may be mounted anew."""
-    host = run.header.get("host") or {}
-    cpu, memory = (host.get(part) or {} for part in ("cpu", "memory"))
-    size = memory.get("total_bytes")
+    cpu = run.header.host.cpu
+    size = run.header.host.memory.total_bytes
     rounded = size and (round(size / GIB) * GIB or size)
-    return Hardware(cpu.get("model"), cores(host) or cpu.get("logical_cores"), rounded)
+    return Hardware(cpu.model, cpu.usable_cores or cpu.logical_cores, rounded)

@@ -91,11 +91,11 @@ def gaps(runs: Sequence[Run], by: Metric | None = None) -> list[Gap]:
 def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[SpeedChange]:
     """Returns the changes of every row, in the order of the runs' dates. Raises UsageError for too few runs, or for
     runs of several plans."""
-    ordered = sorted(runs, key=lambda run: str(run.header.get("created") or ""))
+    ordered = sorted(runs, key=lambda run: run.header.created or "")
     if len(ordered) < FEWEST_RUNS:
         raise UsageError(f"a history needs at least {FEWEST_RUNS} runs, got {len(ordered)}; dyno compare needs two")
     for what in ("suite", "awake"):
-        if len({str(run.plan.get(what)) for run in ordered}) > 1:
+        if len({getattr(run.plan, what) for run in ordered}) > 1:
             raise UsageError(f"a history needs runs of one plan; these differ in {what}")
     rows = matched_rows(ordered)
     steps = []

@@ -78,11 +78,11 @@ class Standing:
 def verdicts(run: Run) -> dict[Pair, Verdict]:
     """Returns the verdict on each pair of rows that may be compared, without users' own servers: a run file describes
     only the machine of their clients."""
-    awake, limits = bool(run.plan.get("awake")), tuple(map(str, run.plan.get("limit") or ()))
+    awake, limits = run.plan.awake, tuple(run.plan.limit)
     definition, verdicts = _definition(run), dict[Pair, Verdict]()
     for table in tables(run):
         params = tuple((name, str(value)) for name, value in sorted(table.params.items()))
-        tool, suite = table.reported_by or "", str(run.plan["suite"])
+        tool, suite = table.reported_by or "", run.plan.suite
         work = Work(suite, table.phase, table.tier, params, table.metric, limits, tool, awake, definition)
         rows = sorted((_name(row.cell), at) for at, (row, _) in enumerate(table.rows) if URL not in row.cell.options)
         for (one, place), (other, base) in combinations(rows, 2):
@@ -99,7 +99,7 @@ def _name(cell: Cell) -> str:
 
 def _definition(run: Run) -> str:
     """Returns the hash of the user's definition of the work; empty for a suite of Dyno's."""
-    definition = defined_work(run.header)
+    definition = defined_work(run.header.definition)
     return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8] if definition else ""
 
 

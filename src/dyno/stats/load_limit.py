@@ -16,6 +16,7 @@ from typing import Any
 from dyno.contracts.histogram import counted
 from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.fields import Sample
+from dyno.results.header import Host
 
 BUSY_PERCENT = 97.0
 CLIENT_PERCENT = 80.0
@@ -43,14 +44,6 @@ def starved(sample: Sample) -> bool:
     if least is None or fair is None or sample.ended_by == "count":
         return False
     return fair >= FAIR_OPERATIONS and least * UNFAIR_TIMES < fair
-
-
-def cores(facts: Mapping[str, Any]) -> float | None:
-    """Returns the number of cores that a trial can use: those that it may run on, or fewer if its CPU time is
-    limited. None if it is unknown."""
-    cpu = facts.get("cpu")
-    limits = [cpu.get(name) for name in ("available_cores", "quota_cores")] if isinstance(cpu, Mapping) else []
-    return min((float(number) for number in limits if number), default=None)
 
 
 def cpu_ns(used: Mapping[str, int | None] | None) -> int:
@@ -118,9 +111,9 @@ def server_idled(samples: Sequence[Sample]) -> bool:
     return wake_ups * 100 < requests * IDLE_WAKE_UPS_PERCENT and most_ns * 100 < elapsed_ns * IDLE_CPU_PERCENT
 
 
-def load_limit(samples: Sequence[Sample], facts: Mapping[str, Any]) -> LoadLimit | None:
-    """Returns the limit of a row with these samples, on the machine of these facts."""
-    available = cores(facts)
+def load_limit(samples: Sequence[Sample], host: Host) -> LoadLimit | None:
+    """Returns the limit of a row with these samples, on this machine."""
+    available = host.cpu.usable_cores
     limited = [percent for sample in samples if (percent := _limited(sample, available)) is not None]
     if 2 * len(limited) <= len(samples):
         return None

@@ -5,16 +5,18 @@ All functions are pure functions of data in a run file, so that a run can be jud
 look at the machine that they run on. A missing or null fact raises no doubt. The texts are in machine.toml.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from string import Template
-from typing import Any, Literal
+from typing import Literal
 
+from dyno.contracts.decoded_types import Loop
 from dyno.contracts.model import Tier
 from dyno.contracts.safe_read import toml
 from dyno.results import Run
+from dyno.results.header import Host
 from dyno.stats.summary import CellSummary, summarize
 
 Severity = Literal["ok", "warn", "bad"]
@@ -75,37 +77,38 @@ class Finding:
     """One line, a command if there is one; empty if there is no remedy."""
 
 
-def _finding(code: str, severity: Severity, remedy: str | None = None, **values: Any) -> Finding:
+def _finding(code: str, severity: Severity, remedy: str | None = None, **values: object) -> Finding:
     text, usual = FINDINGS[code]
     return Finding(code, severity, text.format(**values), usual if remedy is None else remedy)
 
 
-def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
-    """Returns the findings on `facts`, the worst first. See `dyno.host.facts.facts`; `pressure` is included if it was
-    measured."""
-    judges = (_storage, _load, _processor, _left_behind)
-    findings = [finding for judge in judges for finding in judge(facts)]
+def machine_doubts(host: Host) -> list[Finding]:
+    """Returns the findings on the machine, the worst first."""
+    return worst_first(finding for judge in (_storage, _load, _processor) for finding in judge(host))
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))
 
 
-def _storage(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    where = f"{fact(facts, 'filesystem.mount_point')} ({fact(facts, 'filesystem.type')})"
-    in_memory = fact(facts, "filesystem.ram_backed") is True
-    if in_memory:
+def _storage(host: Host) -> Iterator[Finding]:
+    filesystem = host.filesystem
+    where = f"{filesystem.mount_point} ({filesystem.type})"
+    if filesystem.ram_backed:
         yield _finding("ram-filesystem", "bad", where=where)
-    if fact(facts, "filesystem.network") is True:
+    if filesystem.network:
         yield _finding("network-filesystem", "warn", where=where)
-    free = _number(facts, "filesystem.free_bytes")
+    free = filesystem.free_bytes
     if free is not None and free < FREE_DISK_BYTES:
         yield _finding("low-disk", "warn", free=_gib(free))
-    flush = _number(facts, "filesystem.fsync_ns")
+    flush = filesystem.fsync_ns
     # In memory every flush is fast, and `ram-filesystem` already says so.
-    if flush is not None and flush < FASTEST_FLUSH_NS and not in_memory:
+    if flush is not None and flush < FASTEST_FLUSH_NS and not filesystem.ram_backed:
         yield _finding("fast-flush", "bad", micros=flush / 1000)
 
 
-def _left_behind(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    directories, servers = (fact(facts, f"left_behind.{what}") or [] for what in ("directories", "servers"))
+def leftovers(directories: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:
+    """Yields a finding on what an earlier run left in the work directory, if anything."""
     if directories:
         count = f"{len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
         running = f" and the running server{'s' * (len(servers) > 1)} {', '.join(servers)}" if servers else ""
@@ -113,71 +116,62 @@ def _left_behind(facts: Mapping[str, Any]) -> Iterator[Finding]:
         yield _finding("left-behind", "warn" if servers else "ok", left=f"{count}{running}: {where}")
 
 
-def _load(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    load, cores = _number(facts, "load.minutes_1"), _number(facts, "cpu.logical_cores")
+def slow_loop(loop: Loop) -> Iterator[Finding]:
+    """Yields a finding on the measuring loop, if it is the slow one."""
+    if loop["name"] == "python":
+        yield _finding("python-loop", "warn", ns=loop["operation_ns"])
+
+
+def _load(host: Host) -> Iterator[Finding]:
+    load = host.load.minutes_1
+    cores = host.cpu.logical_cores
     if load is not None and cores and load > LOAD_SHARE * cores:
         yield _finding("load", "bad" if load > cores else "warn", load=load, cores=cores)
-    busy = _number(facts, "pressure.others_busy_percent")
+    busy = host.pressure.others_busy_percent
     if busy is not None and busy > OTHERS_BUSY_PERCENT:
         yield _finding("others-busy", "warn", percent=busy)
-    now, ever = _number(facts, "pressure.steal_percent"), _number(facts, "steal_percent")
-    steal = max((percent for percent in (now, ever) if percent is not None), default=0.0)
+    now = host.pressure.steal_percent
+    steal = max((percent for percent in (now, host.steal_percent) if percent is not None), default=0.0)
     if steal > STEAL_PERCENT:
         severity: Severity = "bad" if steal > STEAL_BAD_PERCENT else "warn"
         yield _finding("steal", severity, percent=steal, when="right now" if steal == now else "since boot")
-    used, total = _number(facts, "memory.swap_used_bytes"), _number(facts, "memory.total_bytes")
-    if used is not None and used > SWAP_SHARE * (total or 0):
-        yield _finding("swap-used", "warn", used=_gib(used))
-    moved = sum(_number(facts, f"pressure.swapped_{way}_bytes") or 0 for way in ("in", "out"))
+    memory = host.memory
+    if memory.swap_used_bytes is not None and memory.swap_used_bytes > SWAP_SHARE * (memory.total_bytes or 0):
+        yield _finding("swap-used", "warn", used=_gib(memory.swap_used_bytes))
+    moved = (host.pressure.swapped_in_bytes or 0) + (host.pressure.swapped_out_bytes or 0)
     if moved > 0:
         yield _finding("swapping", "bad", mib=moved / 2**20)
-    available = _number(facts, "memory.available_bytes")
-    limit = _number(facts, "memory.cgroup_limit_bytes")
+    available = memory.available_bytes
+    limit = memory.cgroup_limit_bytes
     if limit is not None and limit < min(FREE_MEMORY_BYTES, available or FREE_MEMORY_BYTES):
-        memory = f"a control group allows {_gib(limit)} of memory"
-        yield _finding("low-memory", "warn", "raise the container's memory limit", memory=memory)
+        text = f"a control group allows {_gib(limit)} of memory"
+        yield _finding("low-memory", "warn", "raise the container's memory limit", memory=text)
     elif available is not None and available < FREE_MEMORY_BYTES:
         yield _finding("low-memory", "warn", memory=f"{_gib(available)} of memory available")
 
 
-def _processor(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    quota = _number(facts, "cpu.quota_cores")
-    available, logical = _number(facts, "cpu.available_cores"), _number(facts, "cpu.logical_cores")
-    if quota is not None and (logical is None or quota < logical):
-        yield _finding("cpu-quota", "warn", quota=quota)
-    usable = min((number for number in (available, logical, quota) if number is not None), default=None)
+def _processor(host: Host) -> Iterator[Finding]:
+    cpu = host.cpu
+    if cpu.quota_cores is not None and (cpu.logical_cores is None or cpu.quota_cores < cpu.logical_cores):
+        yield _finding("cpu-quota", "warn", quota=cpu.quota_cores)
+    numbers = (cpu.available_cores, cpu.logical_cores, cpu.quota_cores)
+    usable = min((number for number in numbers if number is not None), default=None)
     if usable is not None and usable < CORES:
         yield _finding("few-cores", "warn", cores=usable, s="s" * (usable != 1))
-    governor = fact(facts, "cpu.governor")
-    if governor is not None and governor != "performance":
-        yield _finding("governor", "warn", governor=governor)
-    if governor is None and fact(facts, "cpu.virtualised") is True:
+    if cpu.governor is not None and cpu.governor != "performance":
+        yield _finding("governor", "warn", governor=cpu.governor)
+    if cpu.governor is None and cpu.virtualised:
         yield _finding("virtual-machine", "ok")
-    wake_up = _number(facts, "wakeups.cost_ns")
+    wake_up = None if host.wakeups is None else host.wakeups.cost_ns
     if wake_up is not None and wake_up > SLOW_WAKE_UP_NS:
         yield _finding("wake-ups", "ok", micros=wake_up / 1000)
-    source, cost = fact(facts, "clock.source"), _number(facts, "clock.cost_ns")
+    source = host.clock.source
+    cost = host.clock.cost_ns
     if source is not None and source not in _CHEAP_CLOCKS:
         price = "" if cost is None else f" ({cost:.0f} ns a reading)"
         yield _finding("clock-source", "warn", source=source, price=price)
     elif cost is not None and cost > SLOW_CLOCK_NS:
         yield _finding("slow-clock", "warn", ns=cost)
-    operation = _number(facts, "loop.operation_ns")
-    if fact(facts, "loop.name") == "python" and operation is not None:
-        yield _finding("python-loop", "warn", ns=operation)
-
-
-def fact(facts: Mapping[str, Any], path: str) -> Any:
-    """Returns the fact at a dotted path, or None if a step is missing: old run files have fewer facts."""
-    value: Any = facts
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value
-
-
-def _number(facts: Mapping[str, Any], path: str) -> float | None:
-    value = fact(facts, path)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 # -- shares of the ceilings --------------------------------------------------------------------------------
@@ -198,18 +192,13 @@ class CeilingShare:
     """CPU time of client and server, divided by the elapsed time; 1 is one core."""
 
 
-def probed(run: Run) -> Mapping[str, Any] | None:
-    """Returns the machine's ceilings; None if they were not probed."""
-    ceilings: Mapping[str, Any] | None = run.header.get("host", {}).get("ceilings")
-    return ceilings
-
-
 def shares(run: Run) -> list[CeilingShare]:
     """Returns the shares of every row with a number, without null engines. Empty if the machine was not probed."""
-    ceilings = probed(run)
+    ceilings = run.header.host.ceilings
     if ceilings is None:
         return []
-    flushes, memory = ceilings.get("flushes_per_second"), ceilings.get("memory_bytes_per_second")
+    flushes = ceilings.flushes_per_second
+    memory = ceilings.memory_bytes_per_second
     shares = list[CeilingShare]()
     for row in (row for row in summarize(run) if row.valid and row.samples and not row.cell.floor):
         commits = row.cell.tier is Tier.POWER and row.about.writes and not any(sample.bulk for sample in row.samples)

@@ -127,7 +127,7 @@ def machines(runs: Sequence[Run]) -> tuple[Machine, ...]:
     by_hardware = list[tuple[Hashable, str]]()
     for run in runs:
         folder = run.path.absolute().parent
-        suite = re.escape(str(run.plan["suite"]))
+        suite = re.escape(run.plan.suite)
         rest = re.sub(rf"(^|[._-]){suite}(?=[._-]|$)", "", run.path.stem).strip("._-")
         by_folder.append((folder, folders[folder]))
         by_name.append(((folder, rest), rest or folders[folder]))
@@ -160,8 +160,8 @@ def _rows(runs: Sequence[Run]) -> list[dict[Key, CellSummary]]:
     """Returns the rows of each run, by what makes them the same work on another machine."""
     rows = list[dict[Key, CellSummary]]()
     for run, matched in zip(runs, matched_rows(runs), strict=True):
-        suite, definition = str(run.plan["suite"]), json.dumps(defined_work(run.header), sort_keys=True)
-        same = suite, definition, bool(run.plan.get("awake")), tuple(map(str, run.limits))
+        suite, definition = run.plan.suite, json.dumps(defined_work(run.header.definition), sort_keys=True)
+        same = suite, definition, run.plan.awake, tuple(map(str, run.limits))
         rows.append({(*same, row.cell.tier, row.temperature, *key): row for key, row in matched.items()})
     return rows
 

@@ -1,15 +1,16 @@
 """What the searches of a run found: for each cell, its probes and its capacity."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.limits import LAST, Limit, Probe, worst
-from dyno.contracts.probe_time import DISCARDED, ProbeTimes, forecast, needed_operations
+from dyno.contracts.probe_time import DISCARDED, forecast, needed_operations
 from dyno.fields import Sample
 from dyno.results import Attempt, Run
+from dyno.results.header import Host
 from dyno.results.probes import by_block, failure, maximum, probe, spent
 from dyno.stats.capacity import (
     AT_LEAST,
@@ -79,7 +80,7 @@ class Searched:
         }
 
 
-def limited(host: Mapping[str, Any], sample: Sample) -> bool:
+def limited(host: Host, sample: Sample) -> bool:
     """Returns whether the load generator was the limit of a sample, on the machine of these facts."""
     return load_limit([sample], host) is not None
 
@@ -88,8 +89,8 @@ def search_of(run: Run, attempts: Sequence[Attempt]) -> Searched | None:
     """Returns what the search of a cell found, from its attempts; None if the run doesn't search."""
     if not run.limits:
         return None
-    limits, host = run.limits, run.header.get("host", {})
-    times = ProbeTimes.of(run.plan, len(run.cells))
+    limits, host = run.limits, run.header.host
+    times = run.plan.probe_times(len(run.cells))
     closed, others = by_block(attempts)
     most = maximum(closed[-1]) if closed else None
     probes = tuple(probe(each, limits, lambda sample: limited(host, sample)) for each in others)

@@ -169,7 +169,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
     try:
         return tuple(
             _summary(run, at, tuple(attempts.get(at, ())), run.phases[phase])
-            for phase in run.plan["phases"]
+            for phase in run.plan.phases
             for at, cell in enumerate(run.cells)
             if (id(cell), phase) not in absent
         )
@@ -234,7 +234,7 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         version=about.version if about else None,
         settings=about.settings if about else None,
         caveats=about.caveats if about else (),
-        limit=load_limit(counted, run.header.get("host", {})) if search is None else None,
+        limit=load_limit(counted, run.header.host) if search is None else None,
         attempts=attempts,
         searched=search,
         **{each.key: figures[each.name] for each in FIELDS if each.summary and each.key in _KEYS},

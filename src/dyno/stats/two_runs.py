@@ -98,11 +98,11 @@ def between(
     rate. Raises UsageError for runs of two suites, for definitions of a suite that differ in more than the texts that
     prepare its tables, for runs of which only one kept the cores awake, for runs of the same code in two
     environments, and for runs without a common row."""
-    suites = before.plan["suite"], after.plan["suite"]
+    suites = before.plan.suite, after.plan.suite
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
     check_same_work(before, after)
-    awake = {bool(run.plan.get("awake")): run.path for run in (before, after)}
+    awake = {run.plan.awake: run.path for run in (before, after)}
     if len(awake) > 1:
         raise UsageError(
             f"{awake[True]} was measured with --awake and {awake[False]} without, so every ratio would contain the"
@@ -255,11 +255,11 @@ def facts(run: Run, labels: Collection[str | None] = ()) -> dict[tuple[str, str]
     tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
     reported = {"reported by": " and ".join(tools)} if tools else {}
     loop = {name: " and ".join(values) for name, values in names.items()}
-    dyno = {"version": run.header.get("dyno"), **reported, "loop": loop}
+    dyno = {"version": run.header.dyno, **reported, "loop": loop}
     trees = {
-        "machine": run.header.get("host"),
+        "machine": run.recorded["host"],
         "dyno": dyno,
-        "plan": run.plan,
+        "plan": run.recorded["plan"],
         "commit": {} if run.commit is None else {"hash": run.commit},
         **_engines(run, labels),
     }

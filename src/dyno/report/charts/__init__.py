@@ -23,11 +23,11 @@ def of(run: Run, by: str | None = None, prices: Prices | None = None) -> list[Ch
 
 def of_runs(runs: Sequence[Run], prices: Prices | None = None) -> list[list[Chart]]:
     """Returns the charts of each run. If charts of two suites have the same name, the suite's name is prefixed."""
-    declared = ((chart["name"], run.plan["suite"]) for run in runs for chart in run.header.get("charts") or ())
+    declared = ((chart.name, run.plan.suite) for run in runs for chart in run.header.charts or ())
     suites = {name: set(of) for name, of in grouped(declared).items()}
     return [
         [
-            replace(chart, name=f"{run.plan['suite']}:{chart.name}") if len(suites.get(chart.name, ())) > 1 else chart
+            replace(chart, name=f"{run.plan.suite}:{chart.name}") if len(suites.get(chart.name, ())) > 1 else chart
             for chart in of(run, prices=prices)
         ]
         for run in runs

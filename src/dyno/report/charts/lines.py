@@ -5,11 +5,12 @@ Records have `x` and `y`, and with intervals also `x_low`, `x_high`, `y_low` and
 belong to values of a parameter, and `point` if a parameter labels the points.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.presentation import Axis, Curve
 from dyno.contracts.settings import unknown
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, valid_rows
@@ -17,7 +18,6 @@ from dyno.report.tables.sweeps import crossed, ended, ending, sentence
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.load_limit import cores
 from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
 from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.sweep import Sweep, is_number, logarithmic, swept, values
@@ -142,23 +142,23 @@ def _marked(field: str, side: Side, value: float, name: str) -> list[dict[str, A
 
 # -- charts that a suite declares ---------------------------------------------------------------------------
 
-Declared = Mapping[str, Any]
-"""A curve or an axis from the run file: see `dyno.contracts.presentation.Curve`."""
-
 
 def curves(run: Run) -> list[Chart]:
-    return [_curve(run, declared) for declared in run.header.get("charts") or ()]
+    return [_curve(run, declared) for declared in run.header.charts or ()]
 
 
-def _curve(run: Run, curve: Declared) -> Chart:
-    line, point = curve.get("line", ""), curve.get("point", "")
-    swept = [curve[side]["name"] for side in ("x", "y") if curve[side]["of"] == "param"]
-    marks = _marks(run, curve["x"])
+def _curve(run: Run, curve: Curve) -> Chart:
+    line = curve.line
+    point = curve.point
+    sides = {"x": curve.x, "y": curve.y}
+    swept = [axis.name for axis in sides.values() if axis.of == "param"]
+    marks = _marks(run, curve.x)
     columns = [ENGINE]
     columns += [Column("line", line)] if line else []
     columns += [Column("point", point, "count")] if point else []
-    for name in ("x", "y"):
-        side, metric = _side(curve[name], ""), METRICS.get(curve[name]["name"], THROUGHPUT)
+    for name, axis in sides.items():
+        side = _side(axis, "")
+        metric = METRICS.get(axis.name, THROUGHPUT)
         if not side.interval:
             columns.append(Column(name, side.title, side.kind))
         else:
@@ -167,14 +167,14 @@ def _curve(run: Run, curve: Declared) -> Chart:
             columns += [Column(f"{name}{end}", text, side.kind) for end, text in ends]
 
     def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
-        x = replace(_side(curve["x"], unit), marks=marks)
-        return lines_spec(engines, x, _side(curve["y"], unit), line, point)
+        x = replace(_side(curve.x, unit), marks=marks)
+        return lines_spec(engines, x, _side(curve.y, unit), line, point)
 
     return Chart(
-        name=curve["name"],
-        title=curve["title"],
-        reading=curve["reading"],
-        needs=f"{curve['x']['name']} and {curve['y']['name']} from the suite",
+        name=curve.name,
+        title=curve.title,
+        reading=curve.reading,
+        needs=f"{curve.x.name} and {curve.y.name} from the suite",
         columns=(*columns, Column("unit", "unit"), TRIALS, REMARKS),
         records=lambda run: _curve_records(run, curve),
         spec=spec,
@@ -182,22 +182,24 @@ def _curve(run: Run, curve: Declared) -> Chart:
     )
 
 
-def _side(axis: Declared, unit: str) -> Side:
-    log, title = axis.get("scale") == "log", axis.get("title")
-    if axis["of"] != "metric":
-        return Side(title or axis["name"], axis.get("kind", "count"), log)
-    metric = METRICS.get(axis["name"], THROUGHPUT)
+def _side(axis: Axis, unit: str) -> Side:
+    log = axis.scale == "log"
+    if axis.of != "metric":
+        return Side(axis.title or axis.name, axis.kind, log)
+    metric = METRICS.get(axis.name, THROUGHPUT)
     default = f"{unit}/s" if metric is THROUGHPUT else metric.title
-    return Side(title or default, KINDS[metric.kind], log, interval=True)
+    return Side(axis.title or default, KINDS[metric.kind], log, interval=True)
 
 
-def _curve_records(run: Run, curve: Declared) -> list[Record]:
+def _curve_records(run: Run, curve: Curve) -> list[Record]:
     """Returns the records by phase, then by line in the order of the run."""
-    line, point, phases = curve.get("line", ""), curve.get("point", ""), curve.get("phases") or run.plan["phases"]
-    axes = {side: curve[side] for side in ("x", "y")}
+    line = curve.line
+    point = curve.point
+    phases = curve.phases or run.plan.phases
+    axes = {"x": curve.x, "y": curve.y}
     for axis in axes.values():
         # A parameter with a single value spans no axis.
-        if axis["of"] == "param" and len({cell.params.get(axis["name"]) for cell in run.cells}) < 2:
+        if axis.of == "param" and len({cell.params.get(axis.name) for cell in run.cells}) < 2:
             return []
     facts = _facts(run)
     records = []
@@ -209,13 +211,13 @@ def _curve_records(run: Run, curve: Declared) -> list[Record]:
         record |= {"point": params[point]} if point else {}
         unit = ""
         for side, axis in axes.items():
-            name, figure = axis["name"], None
-            if axis["of"] == "metric":
+            name, figure = axis.name, None
+            if axis.of == "metric":
                 metric = METRICS.get(name) or fitting([summary])
                 figure = estimated(summary, metric)
                 unit = unit or ("" if metric is THROUGHPUT else metric.title)
             else:
-                value = params.get(name) if axis["of"] == "param" else facts.get(id(summary.cell), {}).get(name)
+                value = params.get(name) if axis.of == "param" else facts.get(id(summary.cell), {}).get(name)
                 figure = Estimate(float(value), None, None) if isinstance(value, (int, float)) else None
             if figure is None:
                 break
@@ -229,12 +231,12 @@ def _curve_records(run: Run, curve: Declared) -> list[Record]:
     return sorted(records, key=lambda r: (order.index(r["phase"]), places[r["tier"], r["engine"], r.get("line", "")]))
 
 
-def _marks(run: Run, axis: Declared) -> list[tuple[float, str]]:
+def _marks(run: Run, axis: Axis) -> list[tuple[float, str]]:
     """Returns the facts to mark on a parameter's axis, if they are within the range of its values."""
-    names = axis.get("marks")
+    names = axis.marks
     if not names:
         return []
-    values = [float(v) for cell in run.cells if isinstance(v := cell.params.get(axis["name"]), (int, float))]
+    values = [float(v) for cell in run.cells if isinstance(v := cell.params.get(axis.name), (int, float))]
     marks: dict[str, float] = {}
     for facts in _facts(run).values():
         marks.update((name, facts[name]) for name in names if name in facts)
@@ -286,7 +288,7 @@ def sweep(run: Run, parameter: str, by: str | None = None) -> Chart:
     marks = []
     if parameter == CLIENTS and measured_at:
         # The number of cores is marked: more clients than that share cores.
-        count = cores(run.header.get("host", {}))
+        count = run.header.host.cpu.usable_cores
         if count is not None and measured_at[0] <= count <= measured_at[-1]:
             marks = [(count, f"{count:g} cores")]
     x = Side(parameter, "count", log=logarithmic(measured_at), ticks=measured_at, marks=marks)

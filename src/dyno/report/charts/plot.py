@@ -110,7 +110,7 @@ def check(run: Run, choice: Choice) -> Choice:
     tiers = list(dict.fromkeys(cell.tier_name for cell in run.cells if cell.tier_name))
     values = {name: list(dict.fromkeys(str(cell.params[name]) for cell in run.cells)) for name in run.cells[0].params}
     chosen = (
-        *(("phase", phase, run.plan["phases"]) for phase in choice.phases),
+        *(("phase", phase, run.plan.phases) for phase in choice.phases),
         *(("tier", tier, tiers) for tier in [choice.tier] if tier is not None),
         *(("engine", engine, labels) for engine in choice.engines),
         *(("parameter", name, values) for name in choice.params),
@@ -209,9 +209,9 @@ def _sheet(
         style = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
         grid["title"] = {"text": _wrapped(remarks, width, REMARK), "offset": 16, "style": "remark", **style}
     interval = f", of ratios {wording.LEVEL}" if any("ratio" in r for panel in panels for r in panel.records) else ""
-    trials = f"{notes.trials(run)}{interval}; {notes.length(run)}; seed {run.plan['seed']}"
+    trials = f"{notes.trials(run)}{interval}; {notes.length(run)}; seed {run.plan.seed}"
     machine = "; ".join(filter(None, (notes.machine(run), notes.maker(run))))
-    about = [f"{run.plan['suite']}: {notes.fixed(run)}", trials, machine]
+    about = [f"{run.plan.suite}: {notes.fixed(run)}", trials, machine]
     title = f"{chart.title}: {same}" if same else chart.title
     subtitle = _wrapped(about, width, SUBTITLE)
     return {"title": {"text": title, "fontSize": TITLE, "subtitle": subtitle, "offset": 18}, "vconcat": [grid]}

@@ -83,10 +83,8 @@ def pyperf(run: Run) -> str:
     """Returns pyperf's JSON, version 1.0, with a benchmark for each row with a number, and a run for each trial. The
     single value of a run is seconds per item (elapsed time divided by items), so that `pyperf compare_to` compares
     throughput."""
-    host = run.header.get("host")
-    cpu = host.get("cpu") if isinstance(host, dict) else None
-    model = cpu.get("model") if isinstance(cpu, dict) else None
-    metadata = {"cpu_model_name": model, "description": f"dyno, suite {run.plan['suite']}", "unit": "second"}
+    description = f"dyno, suite {run.plan.suite}"
+    metadata = {"cpu_model_name": run.header.host.cpu.model, "description": description, "unit": "second"}
     benchmarks = []
     for name, row in named_rows(run):
         # pyperf reads dates without a time zone.
@@ -175,7 +173,7 @@ class Case(NamedTuple):
 def junit(run: Run) -> str:
     """Returns a run's test cases. A row without a number fails; a phase that makes no sense for an engine is
     skipped."""
-    suite, cases = str(run.plan["suite"]), list[Case]()
+    suite, cases = run.plan.suite, list[Case]()
     for name, row in named_rows(run):
         output = ""
         if (rate := row.throughput) is not None:

@@ -129,8 +129,8 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "name": name,
         "charts": of_run,
         "crossings": first(list(sweeps.rows(run)), "crossings", "the charts have all of the selected place"),
-        "suite": run.plan["suite"],
-        "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
+        "suite": run.plan.suite,
+        "created": (run.header.created or units.UNKNOWN).replace("T", " ")[:16],
         "answers": answers[: display.ANSWERS],
         "further": first(answers[display.ANSWERS :], "further answers", "`dyno show` has all"),
         "alone": False,
@@ -160,7 +160,7 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "plan": payload.plan(run),
         "settings": first(payload.engines(run), "engines and their settings", "the run file has all"),
         "machine": payload.machine(run),
-        "machine_findings": machine_doubts(run.header.get("host") or {}),
+        "machine_findings": machine_doubts(run.header.host),
         "command": payload.command(run),
         "files": list(parts.results(run, at)),
     }
@@ -200,9 +200,9 @@ def together(runs: Sequence[Run], names: Sequence[str]) -> list[Together]:
     """Returns the comparison of each run with the first run of its suite. `names`: names of the runs."""
     first: dict[str, int] = {}
     pairs = []
-    suites = Counter(str(run.plan["suite"]) for run in runs)
+    suites = Counter(run.plan.suite for run in runs)
     for at, run in enumerate(runs):
-        suite = str(run.plan["suite"])
+        suite = run.plan.suite
         base = first.setdefault(suite, at)
         if base != at:
             pairs.append(_pair(runs[base], run, names[base], names[at], confidence_of_each(suites[suite] - 1)))

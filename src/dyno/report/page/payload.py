@@ -293,13 +293,13 @@ Facts = list[tuple[str, str]]
 
 def plan(run: Run) -> Facts:
     """Returns the plan, and the parameters with all their values."""
-    facts = [(name, written(name, value)) for name, value in run.plan.items()]
+    facts = [(name, written(name, value)) for name, value in run.recorded["plan"].items()]
     return [*facts, *((f"parameter {name}", ", ".join(values)) for name, values in _params(run).items())]
 
 
 def machine(run: Run) -> list[tuple[str, Facts]]:
     """Returns all facts of the host, by group."""
-    host = run.header.get("host") or {}
+    host = run.recorded["host"]
     groups = {name: _flat(value) for name, value in host.items() if isinstance(value, Mapping)}
     if other := {name: value for name, value in host.items() if not isinstance(value, Mapping)}:
         groups["other"] = _flat(other)
@@ -330,12 +330,12 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
 
 def command(run: Run) -> list[str]:
     """Returns the command that makes the same plan, as quoted words. A definition takes two: a bundle repeats it."""
-    if run.header.get("definition") is not None:
+    if run.header.definition is not None:
         publish = ["dyno", "publish", run.path.name, "-o", f"{run.path.stem}.dyno"]
         return [*map(shlex.quote, publish), "&&", "dyno", "replicate", shlex.quote(publish[-1]), "--trust"]
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     tiers = {cell.tier_name for cell in cells}
-    words = ["dyno", "capacity" if run.limits else "run", str(run.plan["suite"])]
+    words = ["dyno", "capacity" if run.limits else "run", run.plan.suite]
     for asked in sorted({cell.asked for cell in cells}):
         words += ["-e", asked]
     for name, values in _params(run).items():
@@ -348,21 +348,21 @@ def command(run: Run) -> list[str]:
     # If there are several tiers, each is its engine's default.
     if len(tiers) == 1 and (tier := next(iter(tiers))) is not None:
         words += ["--tier", tier]
-    words += ["--phases", ",".join(run.plan["phases"])]
-    options = {name: run.plan.get(name) for name in (*FLAGS, "within", "confirm")}
+    words += ["--phases", ",".join(run.plan.phases)]
+    options = {name: run.recorded["plan"].get(name) for name in (*FLAGS, "within", "confirm")}
     if run.limits:
-        words += [word for limit in run.plan["limit"] for word in ("--limit", str(limit))]
+        words += [word for limit in run.plan.limit for word in ("--limit", limit)]
         options |= dict.fromkeys(SEARCHED)
     if options["duration"] is not None:
         options["budget"] = None
-    if (until := run.plan.get("until")) is not None:
+    if (until := run.plan.until) is not None:
         options["until"] = f"{until * 100:g}%"
-    for name in ("memory", "confine"):
-        options[name] = None if run.plan.get(name) is None else run.plan[name] / GIB
+    for name, size in (("memory", run.plan.memory), ("confine", run.plan.confine)):
+        options[name] = None if size is None else size / GIB
     for name, value in options.items():
         if value is not None:
             words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
-    if run.plan.get("awake"):
+    if run.plan.awake:
         words.append("--awake")
     return [shlex.quote(word) for word in words]
 

@@ -213,7 +213,7 @@ def svg(run: Run) -> str:
         font=vega.FONT,
         ground=vega.LIGHT,
         accent=vega.PALETTE[0],
-        suite=run.plan["suite"],
+        suite=run.plan.suite,
         headline=headline,
         bars=bars,
         foot=textwrap.shorten(f"{notes.machine(run)} · {trials}", FOOT, placeholder=" …"),

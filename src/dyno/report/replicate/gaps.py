@@ -47,9 +47,9 @@ def reasons(
 
     def why(head: str) -> str:
         if engine is not None and engine not in {cell.asked for cell in run.cells}:
-            missing = run.header.get("missing") or {}
+            missing = run.header.missing or {}
             return f"{engine} {missing.get(engine, NOT_IN_RUN)}"
-        if not set(phases) & set(run.plan["phases"]):
+        if not set(phases) & set(run.plan.phases):
             return f"{' and '.join(dict.fromkeys(phases))} {NOT_IN_RUN}"
         if any(row.valid for row in rows):
             return f"an interval takes {FEWEST_TRIALS} trials of a row" if head.startswith("[") else otherwise

@@ -38,10 +38,10 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
     yield Section(experiment.citation, lines=about(experiment, run))
     yield orders.section(experiment, run)
     yield from _tables(experiment, run)
-    missing = run.header.get("missing") or {}
+    missing = run.header.missing or {}
     absent = [each for each in experiment.contenders if each.engine in missing]
     lines = [f"{each.published_as}: not run here: {each.engine} {missing[each.engine]}" for each in absent]
-    lines += [*(f"left out: {why}" for why in run.header.get("left_out") or ()), *experiment.notes]
+    lines += [*(f"left out: {why}" for why in run.header.left_out or ()), *experiment.notes]
     if lines:
         yield Section("Notes", lines=lines)
     if experiment.findings:
@@ -50,7 +50,7 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
 
 def about(experiment: Experiment, run: Run) -> list[str]:
     """Returns the published machine, and the size, machine and versions of this run."""
-    preset = size(experiment, run) or run.header.get("preset") or units.UNKNOWN
+    preset = size(experiment, run) or run.header.preset or units.UNKNOWN
     how = [f"preset {preset}", notes.trials(run), notes.length(run)]
     sums = ", ".join(f"{name} {digest[:SHOWN]}" for name, digest in experiment.sha256.items())
     return [
@@ -65,7 +65,7 @@ def about(experiment: Experiment, run: Run) -> list[str]:
 
 def size(experiment: Experiment, run: Run) -> str | None:
     """Returns the preset of the experiment with whose parameters the run was made; None for the published size."""
-    asked = run.header.get("preset")
+    asked = run.header.preset
     if asked != experiment.plan.get("preset"):
         return asked
     for preset in experiment.sizes:
@@ -80,9 +80,10 @@ def size(experiment: Experiment, run: Run) -> str | None:
 
 def original(run: Run) -> Experiment | None:
     """Returns the experiment that the run repeats, for the run's machine; None for other runs."""
-    name = run.header.get("experiment")
-    cpus = ((run.header.get("host") or {}).get("cpu") or {}).get("available_cores")
-    return read_experiment(name, cpus) if name in experiment_names() else None
+    name = run.header.experiment
+    if name is None or name not in experiment_names():
+        return None
+    return read_experiment(name, run.header.host.cpu.available_cores)
 
 
 def _tables(experiment: Experiment, run: Run) -> Iterator[Section]:
@@ -107,8 +108,8 @@ def _tables(experiment: Experiment, run: Run) -> Iterator[Section]:
             why = "nothing is forecast, for the reasons above"
         for section in sweeps.growth_sections(fits, parameter, experiment.grows.names):
             yield gaps.stated(section, lambda head: why, section.heads[1:])
-    layout = (run.header.get("layout") or {}) if experiment.lines else {}
-    if lines := [*notes.legend(groups(run), used=False), *layout.get("legend", ())]:
+    layout = run.header.layout if experiment.lines else None
+    if lines := [*notes.legend(groups(run), used=False), *(layout.legend if layout else ())]:
         yield Section("Remarks", lines=lines)
 
 
@@ -268,7 +269,7 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
     names = [name for name in varying(run) if name != CLIENTS] + [CLIENTS]
     contenders = {each.engine: each for each in experiment.contenders}
     orders = {name: list(dict.fromkeys(cell.params[name] for cell in run.cells)) for name in names}
-    phases, engines = list(run.plan["phases"]), list(contenders)
+    phases, engines = list(run.plan.phases), list(contenders)
 
     def place(row: CellSummary) -> tuple[object, ...]:
         # In the plan's order: parameters first, then the phase, then clients.

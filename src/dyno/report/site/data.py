@@ -8,7 +8,6 @@ facts, remarks, texts) are stored once, and are referred to by number.
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from statistics import median
@@ -71,28 +70,28 @@ def entry(run: Run, name: str, page: str | None = None) -> Entry:
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     answers = wording.answers(run)
     answer = answers[0].partition(". ")[0].removesuffix(".") if answers else ""
-    system = run.header.get("host", {}).get("system") or {}
-    parts = (system.get("kernel") and f"kernel {system['kernel']}", system.get("os"))
+    system = run.header.host.system
+    parts = (system.kernel and f"kernel {system.kernel}", system.os)
     created = ""
-    with suppress(KeyError, ValueError):
-        time = datetime.fromisoformat(str(run.header["created"]))
+    if run.header.created is not None:
+        time = datetime.fromisoformat(run.header.created)
         # Old run files lack the zone, but their times are in UTC.
         aware = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
         created = aware.astimezone(timezone.utc).isoformat(timespec="seconds")
     return Entry(
         name=name,
         page=f"runs/{page or name}.html",
-        suite=str(run.plan["suite"]),
+        suite=run.plan.suite,
         created=created,
         engines=tuple(notes.engines(run)),
         tiers=tuple(dict.fromkeys(cell.tier_name for cell in cells if cell.tier_name)),
         trials=units.count(run.blocks),
         machine=notes.machine(run),
         system=", ".join(filter(None, parts)) or units.UNKNOWN,
-        dyno=str(run.header.get("dyno") or units.UNKNOWN),
+        dyno=run.header.dyno or units.UNKNOWN,
         answer=f"{answer or 'No engine has a valid figure: there is no answer'}.",
         incomplete=notes.unfinished(run),
-        awake=bool(run.plan.get("awake")),
+        awake=run.plan.awake,
         commit=run.commit or "",
     )
 

@@ -123,7 +123,7 @@ def _mark(run: Run) -> object:
     trials."""
     first = next((attempt for attempt in run.attempts if attempt.samples), None)
     times = first and tuple((sample.phase, sample.items, sample.elapsed_ns) for sample in first.samples)
-    return run.plan["suite"], first and (first.cell, first.duration_ns), times
+    return run.plan.suite, first and (first.cell, first.duration_ns), times
 
 
 def machine_name(run: Run) -> str:

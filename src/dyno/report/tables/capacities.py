@@ -33,7 +33,7 @@ def sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
         used = [at for at, _ in enumerate(HEADS) if any(row[at] for row in rows)]
         yield Section(
             display.named(group.place, display.tier(group.tier)),
-            f"highest rate at which {conditions(run.limits)}; {run.plan['arrivals']} arrivals",
+            f"highest rate at which {conditions(run.limits)}; {run.plan.arrivals} arrivals",
             [HEADS[at] for at in used],
             [[row[at] for at in used] for row in rows],
             rigid=("engine", "rate"),

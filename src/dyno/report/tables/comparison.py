@@ -85,7 +85,7 @@ def changed(of: Between) -> Section:
 
 
 def _minute(run: Run) -> str:
-    return str(run.header.get("created") or "")[:16].replace("T", " ")
+    return (run.header.created or "")[:16].replace("T", " ")
 
 
 def _commit(run: Run) -> str:
@@ -222,7 +222,7 @@ def how(of: Sequence[Between], by: Metric | None = None) -> list[str]:
 
 def conditions(run: Run) -> list[str]:
     """Returns conditions that hold for every figure. If two runs are compared, the conditions hold for both."""
-    return [f"Measured with the {notes.AWAKE}."] if run.plan.get("awake") else []
+    return [f"Measured with the {notes.AWAKE}."] if run.plan.awake else []
 
 
 def equal(margin: float) -> str:
@@ -303,7 +303,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
     return {
         **_head(margin),
         "run": str(run.path),
-        "awake": bool(run.plan.get("awake")),
+        "awake": run.plan.awake,
         "comparisons": [
             {
                 **_row_data(c.phase, c.engine, c.metric, c.reported_by),
@@ -355,7 +355,7 @@ def between_data(of: Between, margin: float, results: Sequence[GateResult] = ())
         **_head(margin, two_runs.GATE_CONFIDENCE if results else of.confidence),
         "before": str(of.before.path),
         "after": str(of.after.path),
-        "awake": bool(of.after.plan.get("awake")),
+        "awake": of.after.plan.awake,
         "in_turns": of.paired,
         "differences": [asdict(difference) for difference in of.differences],
         "changes": rows,

@@ -170,7 +170,7 @@ def engines_by_machine(of: Sequence[Machine], margin: float = MARGIN) -> Iterato
             for table in tables(run):
                 first = next((cell.asked for cell in run.cells if cell.asked in table.places), None)
                 params = units.params(table.params, varying(run))
-                key = str(run.plan["suite"]), table.phase, display.tiers(table.tiers), params
+                key = run.plan.suite, table.phase, display.tiers(table.tiers), params
                 comparable.setdefault(key, {})[machine.name] = table, against(table, first, margin)
     several = len({suite for suite, *_ in comparable}) > 1
     alone = list[tuple[str, str]]()

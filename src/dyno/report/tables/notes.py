@@ -12,7 +12,7 @@ from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Attempt, Run, is_reference
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.machine import probed, shares
+from dyno.stats.machine import shares
 from dyno.stats.summary import absences, grouped
 
 CPU = "cpu: CPU time of all threads, for each item that the throughput counts"
@@ -35,7 +35,6 @@ EXCERPT = 12
 """Maximum number of printed lines of a failed trial's output. The run file has more."""
 BEHIND = "overload"
 """Code of the doubt about a row that did not keep its rate."""
-FAULTS = ("killed", "cut", "recovery", "birth", "device")
 
 
 # -- remarks and failures -----------------------------------------------------------------------------------
@@ -124,7 +123,7 @@ def _reasons(attempt: Attempt) -> list[str]:
 def loops(run: Run) -> str | None:
     """Returns the loops that measured, and their cost; None if the run file lacks them."""
     costs: dict[str, list[float]] = {}
-    usual = (run.header.get("host", {}).get("python") or {}).get("version")
+    usual = run.header.host.python.version
     for attempt in run.attempts:
         if attempt.loop is not None:
             version = attempt.loop.get("python", usual)
@@ -187,15 +186,17 @@ def differing_settings(run: Run) -> list[str]:
 def evidence(run: Run) -> list[str]:
     """Returns a line for each engine and tier that `dyno crash` had tested on the machine before the run began."""
     lines = []
-    for row in run.header.get("crashed") or ():
-        settings = units.params({name: units.yes_no(value) for name, value in (row.get("settings") or {}).items()})
-        models = {"cut": row.get("model"), "device": row.get("system")}
-        facts = [f"declared {settings}" if settings else "", f"traced: {row['traced']}" if row.get("traced") else ""]
-        for fault in FAULTS:
-            if tally := row.get(fault):
+    for row in run.header.crashed or ():
+        settings = units.params({name: units.yes_no(value) for name, value in row.settings.items()})
+        models = {"cut": row.model, "device": row.system}
+        facts = [f"declared {settings}" if settings else "", f"traced: {row.traced}" if row.traced else ""]
+        for fault, tally in row.faults.items():
+            if tally is not None:
                 model = f" ({models[fault]})" if models.get(fault) else ""
-                facts.append(f"{fault} {units.count(tally['count'])}{model}: {units.outcomes(tally)}")
-        name = f"{row['engine']}, tier {row['tier']}" + (f" ({row['version']})" if row.get("version") else "")
+                facts.append(
+                    f"{fault} {units.count(tally.count)}{model}: {units.outcomes(tally.outcomes, tally.lost)}"
+                )
+        name = f"{row.engine}, tier {row.tier}" + (f" ({row.version})" if row.version else "")
         lines.append(f"crashed here: {name}: {'; '.join(filter(None, facts))}")
     return lines
 
@@ -203,17 +204,19 @@ def evidence(run: Run) -> list[str]:
 def ceilings(run: Run) -> str:
     """Returns the machine's ceilings: 'at most 5,400 flushes/s, 47.3 GB/s of memory, 391 prime searches/s on a core'.
     Empty if they were not probed."""
-    facts = probed(run) or {}
-    flushes, memory, core = (
-        facts.get(name) for name in ("flushes_per_second", "memory_bytes_per_second", "core_events_per_second")
-    )
+    found = run.header.host.ceilings
+    if found is None:
+        return ""
+    flushes = found.flushes_per_second
+    memory = found.memory_bytes_per_second
+    core = found.core_events_per_second
     parts = [
         f"{units.rate(flushes)} flushes/s" if flushes else "",
         f"{memory / 1e9:.1f} GB/s of memory" if memory else "",
         f"{units.rate(core)} prime searches/s on a core" if core else "",
     ]
     text = ", ".join(filter(None, parts))
-    return f"at most {text} (probed {facts.get('probed') or 'once'})" if text else ""
+    return f"at most {text} (probed {found.probed or 'once'})" if text else ""
 
 
 def ceiling_shares(run: Run) -> Iterator[str]:
@@ -229,7 +232,7 @@ def ceiling_shares(run: Run) -> Iterator[str]:
 
 def ceiling_sections(run: Run) -> list[Section]:
     """Returns a section with the rows' shares of the ceilings; empty if the machine was not probed."""
-    if probed(run) is None:
+    if run.header.host.ceilings is None:
         return []
     lines = first_lines(list(ceiling_shares(run)), MOST_CEILINGS)
     return [Section("Of this machine's own ceilings", lines=lines, legend=[CEILING_SHARES])]
@@ -271,19 +274,18 @@ def unfinished(run: Run) -> str:
 def length(run: Run) -> str:
     """Returns how long a phase is measured, the memory limit, and whether cores were kept awake."""
     plan = run.plan
-    fixed_duration = plan.get("duration") is not None
-    text = f"{plan['duration']:g} s a phase" if fixed_duration else f"{plan['budget']:g} s at most a phase"
-    if plan.get("warmup"):
-        text += f" after {plan['warmup']:g} s of warm-up"
-    if plan.get("confine") is not None:
-        text += f", trials confined to {units.size(plan['confine'])} of memory"
-    return f"{text}, {AWAKE}" if plan.get("awake") else text
+    text = f"{plan.budget:g} s at most a phase" if plan.duration is None else f"{plan.duration:g} s a phase"
+    if plan.warmup:
+        text += f" after {plan.warmup:g} s of warm-up"
+    if plan.confine is not None:
+        text += f", trials confined to {units.size(plan.confine)} of memory"
+    return f"{text}, {AWAKE}" if plan.awake else text
 
 
 def peaks(run: Run) -> str:
     """Returns the peak of each row's anonymous memory if trials were confined; else empty."""
     peak: dict[str, int] = {}
-    for attempt in run.final() if run.plan.get("confine") is not None else ():
+    for attempt in run.final() if run.plan.confine is not None else ():
         cell, used = run.cells[attempt.cell], attempt.resources.get("peak_anonymous_bytes")
         if used is not None and not cell.floor:
             peak[cell.label] = max(peak.get(cell.label, 0), used)
@@ -293,10 +295,10 @@ def peaks(run: Run) -> str:
 
 def machine(run: Run) -> str:
     """Returns the machine's parts, and its ceilings if they were probed."""
-    cpu, memory, filesystem = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory", "filesystem"))
+    host = run.header.host
     text = (
-        f"{cpu.get('model') or 'unknown CPU'}, {cpu.get('available_cores') or '?'} cores,"
-        f" {units.size(memory.get('total_bytes'))} of memory, {filesystem.get('type') or 'unknown file system'}"
+        f"{host.cpu.model or 'unknown CPU'}, {host.cpu.available_cores or '?'} cores,"
+        f" {units.size(host.memory.total_bytes)} of memory, {host.filesystem.type or 'unknown file system'}"
     )
     most = ceilings(run)
     return f"{text}; {most}" if most else text
@@ -306,11 +308,12 @@ def versions(run: Run) -> str:
     """Returns the versions of Dyno and of the engines: 'dyno 1.0, lmdb: LMDB 0.9.31'."""
     measured = [(run.cells[each.cell], each.version) for each in run.attempts if each.version]
     texts = dict.fromkeys(f"{cell.engine}: {version}" for cell, version in measured if not cell.floor)
-    return "; ".join([f"dyno {run.header.get('dyno') or units.UNKNOWN}", *sorted(texts)])
+    return "; ".join([f"dyno {run.header.dyno or units.UNKNOWN}", *sorted(texts)])
 
 
 def maker(run: Run) -> str | None:
     """Returns the date, version and loop of the measurement; None if the run file has none of them."""
-    created, version = run.header.get("created"), run.header.get("dyno")
+    created = run.header.created
+    version = run.header.dyno
     parts = (created and created[:10], version and f"dyno {version}", loops(run))
     return ", ".join(part for part in parts if part) or None

@@ -109,8 +109,7 @@ def place(row: Row) -> Place:
 
 def called(run: Run) -> dict[str, str]:
     """Returns the aliases of phases, by name."""
-    declared = run.header.get("phases") or []
-    return {phase["name"]: phase["alias"] for phase in declared if phase.get("alias")}
+    return {phase.name: phase.alias for phase in run.header.phases or () if phase.alias}
 
 
 def rankings(run: Run) -> dict[Place, Ranking]:
@@ -213,7 +212,7 @@ def sections(run: Run) -> Iterator[Section]:
             yield _section(title, list(alike), names, run.blocks >= FEWEST_BLOCKS, used)
             title = ""
     text = "; ".join(text for mark, text in MARKS.items() if mark in used)
-    aliases = [f"{alias} is {name}" for name, alias in names.items() if name != alias and name in run.plan["phases"]]
+    aliases = [f"{alias} is {name}" for name, alias in names.items() if name != alias and name in run.plan.phases]
     also = f"In the other tables {', '.join(aliases)}" if aliases else ""
     if legend := [line for line in (rest, text, also) if line]:
         yield Section("", legend=legend)

@@ -12,7 +12,6 @@ from dyno.results import Run
 from dyno.stats import sweep as stats_sweep
 from dyno.stats.curves import CONFIDENCE, FEWEST_VALUES, Place, Predicted, each
 from dyno.stats.growth import DISK, REACH, TIME, TRIAL, WIDEST, Growth
-from dyno.stats.load_limit import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import cached
 from dyno.stats.sweep import (
@@ -146,7 +145,7 @@ def scaling_sections(run: Run) -> Iterator[Section]:
     scales = list(scalings(run))
     if not scales:
         return
-    available = cores(run.header.get("host", {}))
+    available = run.header.host.cpu.usable_cores
     beside = "" if available is None else f", on {available:g} cores"
     changing = [name for name in varying(run) if name != CLIENTS]
     lines = []

@@ -152,7 +152,7 @@ class Group:
 @cached
 def groups(run: Run) -> tuple[Group, ...]:
     """Returns the groups. Phases are in the plan's order, and tiers from volatile to power."""
-    order = {phase: at for at, phase in enumerate(run.plan["phases"])}
+    order = {phase: at for at, phase in enumerate(run.plan.phases)}
     summaries = summarize(run)
     # The tools that measured each phase; None for Dyno.
     tools: dict[str, list[str | None]] = {}

@@ -28,12 +28,12 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     only_own = bool(own) and not wide.beside(run)
     detailed = only_own or whole or by_phase
     # The samples of a baseline of the pytest plug-in, which has no preset, share a process.
-    separate = run.header.get("preset", "") is not None
+    separate = run.recorded.get("preset", "") is not None
     order = ", each a run in a fresh process, in shuffled order" if separate else ", in one process"
     # The overview has no intervals.
     how = [] if detailed else [f"{order}; figures are medians"]
-    console.print(Text(f"{run.plan['suite']}: {notes.fixed(run)}", "bold"))
-    console.print(f"{notes.trials(run, *how)}; {notes.length(run)}; seed {run.plan['seed']}")
+    console.print(Text(f"{run.plan.suite}: {notes.fixed(run)}", "bold"))
+    console.print(f"{notes.trials(run, *how)}; {notes.length(run)}; seed {run.plan.seed}")
     console.print(notes.machine(run))
     if memory := notes.peaks(run):
         sections.print_sentence(Text(memory), console)
@@ -73,9 +73,9 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
 
 
 def _render_capacities(run: Run, of: Sequence[Group], console: Console) -> None:
-    console.print(Text(f"{run.plan['suite']}: {notes.fixed(run)}", "bold"))
+    console.print(Text(f"{run.plan.suite}: {notes.fixed(run)}", "bold"))
     console.print(
-        f"each probe a run in a fresh process, in shuffled order; {notes.length(run)}; seed {run.plan['seed']}"
+        f"each probe a run in a fresh process, in shuffled order; {notes.length(run)}; seed {run.plan.seed}"
     )
     console.print(notes.machine(run))
     if run.commit:
@@ -108,7 +108,7 @@ def as_markdown(run: Run) -> str:
     own = wide.tables(run, of)
     by_phase = [] if own and not wide.beside(run) else table.document_sections(run, of)
     facts = [
-        f"plan: {code(notes.fixed(run))}; {notes.length(run)}; seed {run.plan['seed']}",
+        f"plan: {code(notes.fixed(run))}; {notes.length(run)}; seed {run.plan.seed}",
         f"machine: {plain(notes.machine(run))}",
         plain(notes.peaks(run)),
         f"measured: {plain(maker)}" if (maker := notes.maker(run)) is not None else "",
@@ -116,7 +116,7 @@ def as_markdown(run: Run) -> str:
     ]
     engines = plain(", ".join(notes.engines(run)))
     parts = [
-        f"**{plain(run.plan['suite'])}**: {engines}. {notes.trials(run)}.",
+        f"**{plain(run.plan.suite)}**: {engines}. {notes.trials(run)}.",
         bullets(filter(None, facts)),
         bullets(map(plain, wording.answers(run))),
         sections.markdown([*by_phase, *wide.sections(own)]).rstrip(),
@@ -128,7 +128,7 @@ def as_markdown(run: Run) -> str:
 
 def as_html(run: Run) -> str:
     of = groups(run)
-    title = f"<p><b>{escape(str(run.plan['suite']))}</b>: {escape(notes.trials(run))}.</p>"
+    title = f"<p><b>{escape(run.plan.suite)}</b>: {escape(notes.trials(run))}.</p>"
     tables = sections.html(table.document_sections(run, of), _notes(run, of, _remarks(run, of, []), []))
     return "\n".join([title, sections.html_list(wording.answers(run)), tables])
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from dyno.contracts.model import Fact
 from dyno.stats.estimate import Estimate
@@ -105,13 +104,10 @@ def params(values: Mapping[str, object], names: Iterable[str] | None = None) -> 
     return " ".join(f"{name}={','.join(map(str, v)) if isinstance(v, tuple) else v}" for name, v in chosen.items())
 
 
-def outcomes(tally: Mapping[str, Any] | None) -> str:
+def outcomes(counts: Mapping[str, int], lost: int) -> str:
     """Formats the outcomes of crashes: '200 ok', '162 ok, 38 lost (1)'."""
-    if tally is None:
-        return UNKNOWN
     return ", ".join(
-        f"{count} {outcome}" + (f" ({tally['lost']})" if outcome == "lost" else "")
-        for outcome, count in tally["outcomes"].items()
+        f"{count} {outcome}" + (f" ({lost})" if outcome == "lost" else "") for outcome, count in counts.items()
     )
 
 

@@ -7,10 +7,10 @@ the samples.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Fact, Tier
+from dyno.contracts.presentation import Layout
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import Group, Row, varying
@@ -49,28 +49,28 @@ class Wide:
     title: str = ""
 
 
-def _layout(run: Run) -> Mapping[str, Any]:
-    return run.header.get("layout") or {}
+def _layout(run: Run) -> Layout:
+    return run.header.layout or Layout()
 
 
 def phases(run: Run) -> list[str]:
     """Returns the phases with figures in the table; empty for a run without such a table."""
-    names = [column["name"] for column in _layout(run).get("columns", ()) if column["of"] in RATES]
-    return [phase for phase in run.plan["phases"] if phase in names]
+    names = [column.name for column in _layout(run).columns if column.of in RATES]
+    return [phase for phase in run.plan.phases if phase in names]
 
 
 def legend(run: Run) -> list[str]:
-    return [*_layout(run).get("legend", ()), *([] if beside(run) else [MEANING])]
+    return [*_layout(run).legend, *([] if beside(run) else [MEANING])]
 
 
 def beside(run: Run) -> bool:
     """Returns whether the table is shown below the tables by phase. If not, it replaces them."""
-    return bool(_layout(run).get("beside"))
+    return _layout(run).beside
 
 
 def tables(run: Run, of: Sequence[Group]) -> list[Wide]:
     """Returns a table for each tier; empty for a run without a layout. `of`: all groups of the run."""
-    if not _layout(run).get("columns"):
+    if not _layout(run).columns:
         return []
     rows: dict[int, dict[str, Row]] = {}
     for group in of:
@@ -101,9 +101,9 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
     of_tier = [cell for cell in run.cells if cell.tier is tier]
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in of_tier))}
     cells = sorted((cell for cell in of_tier if not cell.floor), key=lambda cell: combinations[cell.combination])
-    columns = _layout(run)["columns"]
+    columns = _layout(run).columns
     rows_by_cell = [rows.get(id(cell), {}) for cell in cells]
-    if any(column["of"] == "phase" for column in columns):
+    if any(column.of == "phase" for column in columns):
         pairs = list(zip(cells, rows_by_cell, strict=True))
         cells = [cell for cell, of in pairs for row in of.values() if row.summary.facts]
         rows_by_cell = [{phase: row} for of in rows_by_cell for phase, row in of.items() if row.summary.facts]
@@ -121,10 +121,12 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         words.add("engine")
         keys.add("engine")
     for name in varying(run):
-        if name not in {column["name"] for column in columns if column["of"] == "param"}:
+        if name not in {column.name for column in columns if column.of == "param"}:
             add_param(name, name)
-    for column, following in zip(columns, [*columns[1:], {}], strict=True):
-        head, of, name = column["title"], column["of"], column["name"]
+    for column, following in zip(columns, [*columns[1:], None], strict=True):
+        head = column.title
+        of = column.of
+        name = column.name
         if of == "param":
             add_param(head, name)
         elif of in ("phase", "facts"):
@@ -132,14 +134,14 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
             words.add(head)
             keys |= set() if name else {head}
         elif of == "fact":
-            kind = column.get("kind", "text")
-            texts[head] = [units.fact(fact(by_phase, name), kind) for by_phase in rows_by_cell]
-            words |= {head} if kind == "text" else set()
+            texts[head] = [units.fact(fact(by_phase, name), column.kind) for by_phase in rows_by_cell]
+            words |= {head} if column.kind == "text" else set()
         elif of in RATES:
             summaries = [by_phase[name].summary if name in by_phase else None for by_phase in rows_by_cell]
             texts[head] = [_rate(summary, of) for summary in summaries]
             # The interval follows the last rate of a phase. If the tables by phase are shown, they have it.
-            if not beside(run) and not (following.get("of") in RATES and following.get("name") == name):
+            repeated = following is not None and following.of in RATES and following.name == name
+            if not beside(run) and not repeated:
                 texts[f"{INTERVAL} {name}"] = list(map(_reach, summaries))
     # Columns of a phase that was left out have no figures.
     heads = [head for head, column_texts in texts.items() if set(column_texts) != {units.UNKNOWN}]
@@ -151,7 +153,7 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         remarks = () if beside(run) else tuple(_remarks(shown))
         lines.append(Line(cell, tuple(texts[head][at] for head in heads), valid, remarks))
     floor = _floor([rows.get(id(cell), {}) for cell in of_tier if cell.floor], shown_phases)
-    title = _layout(run).get("title", "")
+    title = _layout(run).title
     return Wide(tier, tuple(heads), frozenset(words), frozenset(keys), tuple(lines), floor, title)
 
 
