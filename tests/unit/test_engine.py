@@ -4,6 +4,7 @@ what an engine declares for one port applies to that port only.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,11 @@ def test_valid_declaration_is_accepted() -> None:
         (with_port(options=RIGHT.options), "ports: records: options", "size is declared twice"),
         (with_port(gaps=(Gap("order", "upstreem", "slow"),)), "ports: records: gaps", "did you mean upstream?"),
         (with_port(caveats=("columns",)), "ports: records: caveats", "is not a Caveat"),
+        (
+            with_port(installation=Installation(python="3.10")),
+            "ports: records: installation",
+            "python is for the engine",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -79,6 +85,49 @@ def test_registry_names_and_skips_a_broken_engine(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(UsageError, match=r"^engine crooked \(crooked:ENGINE\): clients 'thread'|clients thread"):
         registry.engine("crooked")
     assert "memory" in {spec.name for spec in registry.engines()}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            "modules=('lmdb',)",
+            r"modules has moved: write installation=Installation\(modules=...\)",
+        ),
+        (
+            "starting=float",
+            r"starting has moved: write server=ServerSpec\(start_seconds=...\)",
+        ),
+        ("seldom=None", r"seldom has moved: write crashes=CrashSpec\(maintenance=...\)"),
+        ("by_default=False", r"by_default has moved: write listing=Listing\(by_default=...\)"),
+        ("server=print", r"server is .*, expected ServerSpec \| None"),
+        ("colour='red'", r"TypeError: .*'colour'"),
+    ],
+)
+def test_plugin_with_a_moved_field_is_told_its_place(
+    fields: str, expected: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "older.py").write_text(
+        "from dataclasses import replace\nfrom dyno.engines.memory import ENGINE as GOOD\n"
+        f"ENGINE = replace(GOOD, name='older', {fields})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "older", raising=False)
+    sources: Callable[[str], dict[str, str]] = registry._sources
+    monkeypatch.setattr(registry, "_sources", lambda kind: {**sources(kind), "older": "older:ENGINE"})
+    with pytest.raises(UsageError, match=rf"^engine older \(older:ENGINE\).*{expected}") as raised:
+        registry.engine("older")
+    assert "\n" not in str(raised.value)
+
+
+def test_installations_of_engine_and_port_are_added() -> None:
+    engine = Installation(modules=("json",), python="3.10", needs=lambda options: options["engine"] or None)
+    port = Installation(modules=("csv",), packages=("fio",), needs=lambda options: options["port"] or None)
+    both = engine + port
+    assert (both.modules, both.packages, both.python) == (("json", "csv"), ("fio",), "3.10")
+    assert both.needs({"engine": "", "port": "fio"}) == "fio"
+    assert both.needs({"engine": "lmdb", "port": "fio"}) == "lmdb"
+    assert engine + port == both
 
 
 def test_builtin_engines_and_suites_are_declared_correctly() -> None:

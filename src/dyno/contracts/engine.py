@@ -403,7 +403,7 @@ def moved_field(error: BaseException) -> str | None:
     new = _RENAMED.get(old, old)
     for record, kind in _RECORDS.items():
         if new in (field.name for field in fields(kind)):
-            return f"{old} is now {new} of {kind.__name__}: write {record}={kind.__name__}({new}=...)"
+            return f"{old} has moved: write {record}={kind.__name__}({new}=...)"
     return None
 
 
