@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from dyno.suites.sql.script import parse
 from needed import require
 from shell import Shell
 
 from dyno import registry
 from dyno.suites.sql.language.script import parse
-from dyno.suites.sql.native import natively
+from dyno.suites.sql.native import can_load_script
 
 PLAN = '''
 suite = "sql"
@@ -187,4 +188,4 @@ def test_native_load_refuses_script_with_gset(shell: Shell) -> None:
     ],
 )
 def test_script_statements_decide_native_load_support(script: str, expected: bool) -> None:
-    assert natively(parse(script, "script")) is expected
+    assert can_load_script(parse(script, "script")) is expected

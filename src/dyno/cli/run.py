@@ -19,7 +19,7 @@ from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_opti
 from dyno.cli.progress import observer
 from dyno.cli.resuming import resume_command
 from dyno.cli.show import PRICES
-from dyno.cli.suite_flags import add_flags, apply_flags, given_flags
+from dyno.cli.suite_flags import add_flags, apply_flags, flags_of, given_values
 from dyno.contracts.model import MAY_WRITE, Refused, UsageError, Value
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.probe_time import USUAL_PROBES
@@ -201,10 +201,11 @@ def run_command(
     dyno run records -e sqlite -p txn=1,100,all
     """
     requested = request(what, flags, on)
-    suite_flags = given_flags(registry.suite(requested.suite), flags)
-    requested = apply_flags(requested, suite_flags, flags)
-    for flag in suite_flags:
-        if flag.tries is not None:
+    suite = registry.suite(requested.suite)
+    suite_values = given_values(suite, flags)
+    requested = apply_flags(requested, suite_values)
+    for flag in flags_of(suite):
+        if flag.tries is not None and flag.name in suite_values:
             return show_answers(requested, flag.tries, root)
     if fleet is not None:
         here = {

@@ -47,7 +47,7 @@ def make_command(name: str) -> click.Command:
             raise UsageError("--resume needs -o RUN, the file to continue")
         if exported is not None:
             files.check(exported)
-        short = suite.expand_short_form(arguments, {**values, **read_values(form.flags, values)})
+        short = suite.expand_short_form(arguments, read_values(form.flags, values))
         request = RunRequest(suite.name, short.engines, params=short.params, phases=short.phases, **short.options)
         run_plan = plan.make(request)
         with TemporaryDirectory(prefix=f"dyno-{name}-") as home:
@@ -67,7 +67,7 @@ def make_command(name: str) -> click.Command:
         return status(run)
 
     # The command's argument is listed first, then the suite's flags.
-    command.params[1:1] = [make_option(flag) for flag in form.flags]
+    command.params[1:1] = [make_option(flag, flag.name) for flag in form.flags]
     return command
 
 

@@ -15,16 +15,21 @@ from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
 
 
-def make_option(flag: Flag) -> click.Option:
-    """Returns the option of the command line for a flag."""
-    return click.Option([*flag.words, flag.name], help=flag.help, **_describe_value(flag))
+def make_option(flag: Flag, key: str) -> click.Option:
+    """Returns the option of the command line for a flag. `key`: its name among the command's values."""
+    return click.Option([*flag.words, key], help=flag.help, **_describe_value(flag))
 
 
 def add_flags(command: click.Command) -> None:
-    """Adds the flags that suites have for `dyno run`, except words that the command or an earlier suite has."""
+    """Adds the flags that suites have for `dyno run`, except those with a word of another option."""
     for suite in registry.suites():
-        taken = {word for param in command.params for word in (param.name, *param.opts, *param.secondary_opts)}
-        command.params += [make_option(flag) for flag in flags_of(suite) if not taken & {flag.name, *flag.words}]
+        taken = {word for param in command.params for word in (*param.opts, *param.secondary_opts)}
+        flags = [flag for flag in flags_of(suite) if taken.isdisjoint(flag.words)]
+        command.params += [make_option(flag, _key_of(suite, flag)) for flag in flags]
+
+
+def _key_of(suite: Suite, flag: Flag) -> str:
+    return f"{suite.name}_{flag.name}".replace("-", "_")
 
 
 def _describe_value(flag: Flag) -> dict[str, Any]:
@@ -42,31 +47,33 @@ def _describe_value(flag: Flag) -> dict[str, Any]:
 
 
 def read_values(flags: Sequence[Flag], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of the flags by name. Raises UsageError."""
-    read = {flag.name: values[flag.name] for flag in flags}
+    """Returns the values of the flags by name, with parameters as a table. Raises UsageError."""
     parameters = [flag.name for flag in flags if flag.kind is PARAMS]
-    return {**read, **{name: flag_values.params(read[name]) for name in parameters}}
+    return {**values, **{name: flag_values.params(values[name]) for name in parameters}}
 
 
 def flags_of(suite: Suite) -> Sequence[Flag]:
     return suite.flags if isinstance(suite, FlaggedSuite) else ()
 
 
-def given_flags(suite: Suite, values: Mapping[str, Any]) -> list[Flag]:
-    """Returns the suite's flags that are given. `values`: those of the command's options by name. Raises UsageError
-    for a flag of another suite."""
-    given = {name for name, value in values.items() if value not in (None, False, ())}
+def given_values(suite: Suite, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of the suite's flags that are given, by name. `values`: those of the command's options.
+    Raises UsageError for a flag of another suite."""
     for other in registry.suites():
         for flag in flags_of(other):
-            if flag.name in given and flag not in flags_of(suite):
+            if other.name != suite.name and _is_given(values.get(_key_of(other, flag))):
                 raise UsageError(f"{flag.words[-1]} is a flag of suite {other.name}, not of suite {suite.name}")
-    return [flag for flag in flags_of(suite) if flag.name in given]
+    given = [flag for flag in flags_of(suite) if _is_given(values.get(_key_of(suite, flag)))]
+    return read_values(given, {flag.name: values[_key_of(suite, flag)] for flag in given})
 
 
-def apply_flags(requested: RunRequest, flags: Sequence[Flag], values: Mapping[str, Any]) -> RunRequest:
+def _is_given(value: Any) -> bool:
+    return value not in (None, False, ())
+
+
+def apply_flags(requested: RunRequest, given: Mapping[str, Any]) -> RunRequest:
     """Returns the request with the definition that follows from the suite's given flags. Raises UsageError."""
     suite = registry.suite(requested.suite)
-    if not flags or not isinstance(suite, FlaggedSuite):
+    if not given or not isinstance(suite, FlaggedSuite):
         return requested
-    definition = suite.apply_flags(read_values(flags, values), requested.definition, requested.engines)
-    return replace(requested, definition=definition)
+    return replace(requested, definition=suite.apply_flags(given, requested.definition, requested.engines))

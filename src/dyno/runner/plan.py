@@ -183,7 +183,7 @@ def make(request: RunRequest) -> Plan:
     combinations = list(_combinations(suite, preset, request, left_out))
     phases = _phases(suite, preset, request.phases)
     _check_used(suite, request.params, phases)
-    native = [phase for phase in phases if any(_natively(suite, phase, params) for params in combinations)]
+    native = [phase for phase in phases if any(_can_load(suite, phase, params) for params in combinations)]
     rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
     engines = {row.spec.name for row in rows}
     for variant, declared in variants_of(suite).items():
@@ -262,7 +262,7 @@ def _check_searched(plan: Plan) -> None:
     plan.probe_times(len(plan.cells)).check(len(plan.cells))
 
 
-def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
+def _can_load(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
     return isinstance(suite, NativeSuite) and suite.can_load_natively(phase, params)
 
 
@@ -273,7 +273,7 @@ def _check_native(
     user's own definition."""
     chosen = [phase for phase in suite.phases if (own or phase.kinds) and phase.name in phases]
     for phase, params in product(chosen, combinations):
-        if not _natively(suite, phase.name, params):
+        if not _can_load(suite, phase.name, params):
             values = [f"{each.name}={params[each.name]}" for each in suite.params if phase.name in each.phases]
             reason = ""
             if values:

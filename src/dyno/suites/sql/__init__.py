@@ -116,11 +116,11 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
 
     def can_load_natively(self, phase: str, params: Mapping[str, Value]) -> bool:
         """Returns whether native load can run all scripts of the phase."""
-        from dyno.suites.sql.native import natively
+        from dyno.suites.sql.native import can_load_script
 
         members = self.definition.mixes.get(phase, [phase])
         transactions = [each.transactions[name] for each in self.definition.every for name in members]
-        return all(natively(script) for each in transactions for script in each.scripts.values())
+        return all(can_load_script(script) for each in transactions for script in each.scripts.values())
 
 
 def _phase(name: str, title: str, writes: bool, kinds: Mapping[str, bool] | None = None) -> Phase:

@@ -29,7 +29,7 @@ class NativeStatement(NamedTuple):
     """Converts a decoded response to what `Sql.statement` returns."""
 
 
-def natively(script: Script) -> bool:
+def can_load_script(script: Script) -> bool:
     """Returns whether some engine's native load can run the script."""
     statements = script.statements
     if any(isinstance(step, Set) and step.late for step in script.steps):

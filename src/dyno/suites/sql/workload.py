@@ -25,7 +25,8 @@ from dyno.suites.sql.definition import ANY, COUNT, NONE, TOLERANCE, Definition, 
 from dyno.suites.sql.digests import FAILED, Digest, digests
 from dyno.suites.sql.language.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.language.script import BATCH
-from dyno.suites.sql.native import NativeMix, NativeTransaction, natively
+from dyno.suites.sql.native import NativeMix, NativeTransaction, can_load_script
+from dyno.suites.sql.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.port import DEFAULT, Rights, Session, Sql, may_write
 from dyno.suites.sql.reading import ReadingPort
 
@@ -149,7 +150,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         if self._job.options.get(CLIENT) != NATIVE_CLIENT:
             return None
         scripts = [script for each in self._members(phase) for script in each.scripts.values()]
-        return NativeSql if all(map(natively, scripts)) else None
+        return NativeSql if all(map(can_load_script, scripts)) else None
 
     # -- operations -----------------------------------------------------------------------------------------
 
