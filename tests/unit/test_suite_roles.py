@@ -13,15 +13,18 @@ from dyno import registry
 from dyno.cli import suite_flags
 from dyno.cli.commands import COMMANDS
 from dyno.contracts import roles
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import Preset, UsageError
 from dyno.contracts.roles import EngineEntry, Flag, FlaggedSuite, ShortFormSuite
-from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
 
 
 class FormattedSuite(FlaggedSuite):
     name = "formatted-text"
     title = "a suite with flags"
+    ports = ()
+    params = ()
+    presets: Mapping[str, Preset] = {}
+    phases = ()
     flags = (
         Flag("form", ("--form",), "A form.", "NAME"),
         Flag("sizes", ("--sizes",), "Sizes.", "NAME=V", PARAMS, several=True),
@@ -38,8 +41,8 @@ class FormattedSuite(FlaggedSuite):
 def command(monkeypatch: pytest.MonkeyPatch) -> click.Command:
     """A command with an option of its own and the flags of two suites."""
     suites = {"sql": registry.suite("sql"), "formatted-text": FormattedSuite()}
-    monkeypatch.setattr(suite_flags.registry, "suites", lambda: iter(suites.values()))
-    monkeypatch.setattr(suite_flags.registry, "suite", suites.__getitem__)
+    monkeypatch.setattr(registry, "suites", lambda: iter(suites.values()))
+    monkeypatch.setattr(registry, "suite", suites.__getitem__)
     command = click.Command("run", params=[click.Option(["-o", "--output", "path"])])
     suite_flags.add_flags(command)
     return command
@@ -90,11 +93,9 @@ def test_defining_leaves_the_declared_suite_alone() -> None:
 
 
 def test_suite_without_roles_cannot_be_defined() -> None:
-    class Plain(Suite):
-        name = "plain"
-
-    with pytest.raises(UsageError, match="suite plain can't be defined: leave the table plain out"):
-        roles.inline_definition(Plain(), {}, RunRequest("plain").base)
-    with pytest.raises(UsageError, match="suite plain can't be defined"):
-        roles.define_suite(Plain(), {})
-    assert roles.variants_of(Plain()) == {}
+    suite = registry.suite("cpu")
+    with pytest.raises(UsageError, match="suite cpu can't be defined: leave the table cpu out"):
+        roles.inline_definition(suite, {}, RunRequest("cpu").base)
+    with pytest.raises(UsageError, match="suite cpu can't be defined"):
+        roles.define_suite(suite, {})
+    assert roles.variants_of(suite) == {}
