@@ -60,7 +60,8 @@ class Clock:
 def install(monkeypatch: pytest.MonkeyPatch, reading: int = 0, late: int = 0) -> Clock:
     clock = Clock(reading, late)
     # Freeze real time, which would otherwise end a fixed duration.
-    monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: 0)
+    for module in ("phase_limits", "warm_up"):
+        monkeypatch.setattr(f"dyno.measure.{module}.monotonic_ns", lambda: 0)
     monkeypatch.setattr("dyno.measure.loop.now", clock)
     monkeypatch.setattr("dyno.measure.loop.sleep", clock.sleep)
     monkeypatch.setattr("dyno.measure.loop.now", clock)

@@ -22,8 +22,10 @@ from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, POISSON, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.host.usage import Usage
 from dyno.measure.arrivals import Arrivals
+from dyno.measure.batches import BatchRules
 from dyno.measure.driver import measure
-from dyno.measure.schedule import ClientPosition, SingleClient
+from dyno.measure.position import ClientPosition
+from dyno.measure.schedule import SingleClient
 from dyno.measure.tally import Tally
 
 FOREVER = 10**15
@@ -112,7 +114,9 @@ def test_batch_of_large_inputs_is_bounded_by_memory() -> None:
         return slices if number == 0 else iter(())
 
     # With a server, a batch lasts as long as many operations.
-    tally = measure(rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, scheduler=SingleClient(served=True))
+    tally = measure(
+        rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, scheduler=SingleClient(BatchRules(served=True))
+    )
     assert (tally.operations, tally.ended_by) == (60, "count")
     # Memory is limited to 128 MiB, plus the inputs that are built between two checks of the limit.
     assert Large.most <= 20
@@ -486,7 +490,7 @@ def test_duration_ends_when_pauses_exceed_patience(
 ) -> None:
     """Building and checking a round take a second, but its operations are too short to ever fill the duration."""
     seconds = iter(range(1_000))
-    monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: next(seconds) * SECOND)
+    monkeypatch.setattr("dyno.measure.phase_limits.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
     tally = measure(rounds, python(duration_ns=SECOND, patience=patience), nothing)
     assert patience / 2 <= tally.operations <= 3 * patience
@@ -495,7 +499,7 @@ def test_duration_ends_when_pauses_exceed_patience(
 
 def test_warm_up_ends_when_pauses_exceed_patience(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(1_000))
-    monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: next(seconds) * SECOND)
+    monkeypatch.setattr("dyno.measure.warm_up.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
     measure(rounds, python(warmup_ns=SECOND), nothing)
     assert 5 <= len([number for number in rounds.asked if number >= WARM]) <= 12

@@ -22,6 +22,7 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import Exchange, NativeCall, NativePair, Rows
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Operations
+from dyno.measure.batches import BatchRules
 from dyno.measure.client_states import ClientStates
 from dyno.measure.driver import measure
 from dyno.measure.schedule import READY, SingleClient
@@ -133,7 +134,7 @@ class Suite:
         wire = native.Wire("redis", [port.exchange.descriptor for port in self.ports])
         each = {client: partial(self.rounds, client) for client in range(CLIENTS)}
         make = partial(NativeClients, wire, each, CLIENTS, states or ClientStates(CLIENTS))
-        scheduler = scheduler or SingleClient(served=True, connections=CLIENTS)
+        scheduler = scheduler or SingleClient(BatchRules(served=True, connections=CLIENTS))
         return measure(lambda n: iter(()), Pace(**pace), lambda: None, scheduler=scheduler, make=make)
 
 
@@ -224,7 +225,9 @@ def test_phase_is_void_exactly_when_response_bit_flips(protocol: str, flipped: i
         work = Operations(lambda _: (port.values,), numbers, partial(check, numbers))
         wire, each = native.Wire(protocol, [ours.fileno()]), {0: lambda _: iter([work])}
         make = partial(NativeClients, wire, each, 1, ClientStates(1))
-        tally = measure(lambda n: iter(()), Pace(), lambda: None, scheduler=SingleClient(served=True), make=make)
+        tally = measure(
+            lambda n: iter(()), Pace(), lambda: None, scheduler=SingleClient(BatchRules(served=True)), make=make
+        )
     thread.join(10)
     assert tally.operations == 100
     if flipped is None:
@@ -265,7 +268,7 @@ class WaitsForPeers(SingleClient):
 
 def test_process_out_of_time_runs_no_more_batches():
     with servers(double) as sockets:
-        scheduler = WaitsForPeers(served=True, connections=CLIENTS)
+        scheduler = WaitsForPeers(BatchRules(served=True, connections=CLIENTS))
         tally = Suite(sockets).measure(scheduler, duration_ns=SECOND // 20, rate=200.0)
     assert not scheduler.peers_have_work
     assert tally.void is None and tally.ended_by == "duration" and tally.operations > 0

@@ -20,27 +20,21 @@ from clockwork import Clock, install
 
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Operations
-from dyno.measure.driver import measure
-from dyno.measure.loop import monotonic_ahead_ns
-from dyno.measure.schedule import (
+from dyno.measure.barrier import NAP_NS, Barrier
+from dyno.measure.batches import (
     CACHED,
     DRAIN_SHARE,
-    GONE,
     GROWTH,
-    LEAD_NS,
     LEAST_NS,
     MOST,
-    NAP_NS,
     OPERATIONS,
-    READY,
-    STOP,
-    Barrier,
+    BatchRules,
     BatchTime,
-    ClientGroup,
-    ClientPosition,
-    SharedClient,
-    SingleClient,
 )
+from dyno.measure.driver import measure
+from dyno.measure.loop import monotonic_ahead_ns
+from dyno.measure.position import ClientPosition
+from dyno.measure.schedule import GONE, LEAD_NS, READY, STOP, ClientGroup, SharedClient, SingleClient
 from dyno.measure.slices import InputQueue
 from dyno.measure.tally import Tally
 
@@ -140,7 +134,7 @@ def test_batch_with_idle_client_has_no_full_time() -> None:
 
 
 def test_served_batch_length_is_multiple_of_drain_time() -> None:
-    served = SingleClient(served=True, connections=4)
+    served = SingleClient(BatchRules(served=True, connections=4))
     served.start(READY, lambda: 0, nothing)
     served.finish(90 * MS, 100 * MS, 10_000, MOST, lambda: 0)
     assert served.length_ns() == 10 * MS / DRAIN_SHARE
@@ -309,7 +303,7 @@ class WaitsForPeers(SingleClient):
     """Client whose peers have work for three more batches when it has none left."""
 
     def __init__(self) -> None:
-        super().__init__(served=True)
+        super().__init__(BatchRules(served=True))
         self.batches_of_peers = 3
 
     def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:

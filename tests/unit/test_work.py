@@ -24,8 +24,9 @@ from dyno.contracts.model import Phase, Tier, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Job, Operations
 from dyno.measure.clients import run_phase
-from dyno.measure.driver import WARM, measure
+from dyno.measure.driver import measure
 from dyno.measure.tally import Tally
+from dyno.measure.warm_up import WARM
 from dyno.suites.records import KEYS_PER_RECORD, KINDS, PARAMS, PHASES, SCAN_LENGTH, YCSB, mix_of
 from dyno.suites.records.dataset import Dataset
 from dyno.suites.records.port import VERSION_DIGITS, Key, Reader, Record, Records

@@ -17,13 +17,14 @@ from dyno.contracts.roles import NativeWorkload
 from dyno.contracts.suite import Work, Workload
 from dyno.host.process import allow_open_files, die_with_parent
 from dyno.host.usage import cpu_ns, of_ended_children, own_peak_resident_bytes, with_descendants
+from dyno.measure.barrier import Barrier
+from dyno.measure.batches import BatchRules
 from dyno.measure.client_states import ClientStates, State, watched
 from dyno.measure.client_usage import ENDED_CLIENTS, UsageMeter
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
 from dyno.measure.position import ClientPosition, Share
 from dyno.measure.schedule import (
-    Barrier,
     BatchScheduler,
     ClientGroup,
     SingleClient,
@@ -74,7 +75,7 @@ class Task:
             return self.group.client(client)
         if self.connections or self.server or self.share is not None:
             whole_ns = 0 if self.share is None else self.pace.limit_ns
-            return SingleClient(True, self.connections or 1, whole_ns)
+            return SingleClient(BatchRules(True, self.connections or 1, whole_ns))
         return SoloClient() if self.pace.rate is None else SingleClient()
 
     def abort(self) -> None:
@@ -111,12 +112,12 @@ def run_phase(
     if clients > 1:
         # With a server, waiting clients sleep, because the server needs the cores.
         awake = not server and clients <= cores
-        barrier: Any = threading.Barrier(clients) if threads else Barrier(clients, awake)
+        barrier = threading.Barrier(clients) if threads else Barrier(clients, awake)
         # Processes that share cores wait for a core in each batch, so their batches are long too.
         long = bool(server) or share is not None or (clients > cores and not threads)
         whole_ns = 0 if share is None else pace.limit_ns
-        own_states = None if connections else states
-        group = ClientGroup(barrier, clients, long, -(-connections // clients) or 1, whole_ns, own_states)
+        rules = BatchRules(long, -(-connections // clients) or 1, whole_ns)
+        group = ClientGroup(barrier, clients, rules, None if connections else states)
     served = with_descendants(server)
     task = Task(workload, phase, clients, pace, states, group, served, announce, connections, turns, share)
     # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import count
-from time import monotonic_ns
-from typing import Any
-
-import numpy as np
 
 from dyno.contracts.model import Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure
 from dyno.measure import pipelined
 from dyno.measure.arrivals import Arrivals
+from dyno.measure.batches import FOREVER_NS, BatchTime, RunBatch
+from dyno.measure.input_loader import InputLoader, touch_inputs
 from dyno.measure.loop import InputFeed, Loop, bulk, pick, uncollected
-from dyno.measure.pauses import MemoryLimit, PauseMeter
+from dyno.measure.memory_limit import MemoryLimit
+from dyno.measure.pauses import PauseMeter
+from dyno.measure.phase_limits import PhaseLimits
 from dyno.measure.position import ONE, ClientPosition
-from dyno.measure.schedule import (
-    CACHED,
-    FOREVER_NS,
-    GONE,
-    LAG_SHARE,
-    LOAD_TIMES,
-    OPEN_MOST,
-    READY,
-    STOP,
-    BatchScheduler,
-    BatchTime,
-    RunBatch,
-    SingleClient,
-    SoloClient,
-)
+from dyno.measure.recording import BatchRecorder
+from dyno.measure.schedule import READY, BatchScheduler, SingleClient, SoloClient
 from dyno.measure.slices import Announce, HeldTransaction, InputQueue, LoopResult, Rounds, Slice, run_slice
-from dyno.measure.tally import Tally, succeeded
-from dyno.measure.warm_up import run_untimed
+from dyno.measure.tally import Tally
+from dyno.measure.warm_up import WarmUpRound, run_library_round, warm_up
 
-WARM = 1_000_000
-"""Number of the first warm-up round. Warm-up rounds have their own inputs, and the measured inputs don't depend on
-the warm-up."""
+LAG_SHARE = 0.05
+"""An open loop that is late by more than this share of its time can't hold its rate. Its batches become those of a
+closed loop, whose memory doesn't depend on the rate."""
 
 
 def measure(
@@ -79,167 +65,132 @@ class Client:
         watch: Callable[[], int],
         announce: Announce,
     ) -> None:
-        self._rounds, self._pace, self._position, self._watch = rounds, pace, position, watch
-        self._open = pace.rate is not None
+        self._rounds = rounds
+        self._pace = pace
+        self._position = position
+        self._writes = writes
+        self._announce = announce
         self._loop: Loop = pick(pace.loop)
-        arrivals = None if pace.rate is None else Arrivals(pace.rate, pace.arrivals, *position.of_all, pace.seed)
         self._scheduler: BatchScheduler = scheduler or (SoloClient() if pace.rate is None else SingleClient())
+        self._inputs = InputLoader(pace, position, self._scheduler, self._loop)
+        arrivals = None if pace.rate is None else Arrivals(pace.rate, pace.arrivals, *position.of_all, pace.seed)
         self._queue = InputQueue(rounds, pace.duration_ns is not None, writes, arrivals)
         self._held = HeldTransaction()
         self._tally = Tally()
-        self._writes, self._announce = writes, announce
-        self._most, self._begun, self._deadline, self._warm_operations = self._scheduler.most, 0, FOREVER_NS, 0
-        self._lags = False
-        """Whether this client of an open loop lags so far behind its schedule that the rate isn't held."""
-        self._behind_ns = 0
-        """Time in ns by which an open loop lags behind one in which Dyno was never late."""
+        self._limits = PhaseLimits(pace, self._tally)
+        self._recorder = BatchRecorder(self._tally, pace)
+        self._pauses = PauseMeter(position, watch)
+        self._most = self._scheduler.most
 
     def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
+        tally = self._tally
         try:
             try:
-                warmed_ns = 0
-                if hot:
-                    warmed_ns, self._tally.warm = self._warm_round(WARM, self._pace.limit_ns)
-                left, deadline = self._pace.warmup_ns, monotonic_ns() + self._pace.patience * self._pace.warmup_ns
-                for number in count(WARM + 1):
-                    spent_ns, _ = self._warm_round(number, left) if left > 0 else (0, True)
-                    left -= spent_ns
-                    warmed_ns += spent_ns
-                    if not spent_ns or monotonic_ns() > deadline:
-                        break
-                if self._warm_operations and (hot or self._scheduler.whole):
-                    self._scheduler.expect(warmed_ns / self._warm_operations)
+                warmed = warm_up(self._warm_round, self._pace, hot)
+                tally.warm = warmed.completed
+                if warmed.operations and (hot or self._scheduler.whole):
+                    self._scheduler.expect(warmed.elapsed_ns / warmed.operations)
                 self._load()
             except Wrong as wrong:
-                self._tally.void = str(wrong)
+                tally.void = str(wrong)
             self._loop.calibrate()
             # Called even if there is nothing left to do, because other clients wait for this one.
             ready()
-            if self._pace.duration_ns is not None:
-                self._deadline = monotonic_ns() + self._pace.patience * self._pace.duration_ns
+            self._limits.begin()
             self._run_batches()
-            self._tally.due = self._due()
-            if self._pace.limits and self._tally.due is not None:
-                self._tally.judge_unstarted(self._pace, self._tally.due - self._tally.operations)
-            return self._tally
+            tally.due = self._count_due()
+            if self._pace.limits and tally.due is not None:
+                tally.judge_unstarted(self._pace, tally.due - tally.operations)
+            return tally
         finally:
             with suppress(Exception):
                 self._held.leave()
             self._close()
 
-    # -- warm-up --------------------------------------------------------------------------------------------
-
-    def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
-        """Runs an unrecorded round of about `limit_ns` at most. Returns its time, and whether it was completed."""
-        slices, spent = self._rounds(number), 0
-        try:
-            for work in slices:
-                if spent >= limit_ns:
-                    return spent, False
-                untimed = run_untimed(work, limit_ns - spent, self._loop, self._held)
-                spent += untimed.elapsed_ns
-                self._warm_operations += untimed.operations
-                if untimed.out_of_time:
-                    return spent, False
-            return spent, True
-        finally:
-            self._held.leave()
-            if isinstance(slices, Generator):
-                slices.close()
+    def _warm_round(self, number: int, limit_ns: int) -> WarmUpRound:
+        return run_library_round(self._rounds, self._loop, self._held, number, limit_ns)
 
     # -- batches --------------------------------------------------------------------------------------------
 
+    @property
+    def _open(self) -> bool:
+        return self._pace.rate is not None
+
+    @property
+    def _lags(self) -> bool:
+        """Whether this client of an open loop lags so far behind its schedule that the rate isn't held."""
+        return self._tally.lag_ns > LAG_SHARE * self._tally.elapsed_ns
+
+    @property
+    def _on_schedule(self) -> bool:
+        """Whether the clients of an open loop hold the rate."""
+        return self._open and not self._scheduler.lags
+
     def _load(self) -> None:
-        """Builds the inputs of the next batch. For an open loop on schedule, builds those of all operations that are
-        due in the phase, so that the schedule need not pause, as far as memory and time allow."""
-        queue = self._queue
-        if self._open and not (self._lags or self._scheduler.lags):
-            self._load_due(queue)
+        """Builds the inputs of the next batch."""
+        if self._on_schedule and not self._lags:
+            self._inputs.load_due(self._queue)
         else:
-            wanted, now = self._scheduler.operations(), self._loop.now
-            memory = MemoryLimit(self._position.clients, now(), self._scheduler.loaded_bytes, loading=True)
-            queue.load(lambda: queue.operations >= max(wanted, pipelined.wanted(queue.waiting)) or memory.full(now()))
+            self._inputs.load(self._queue)
 
-    def _load_due(self, queue: InputQueue, queues: int = 1) -> None:
-        """`queues`: number of queues of this client, each of which gets an equal share of memory and time."""
-        clients, now = self._position.clients * queues, self._loop.now
-        memory = MemoryLimit(clients, now())
-        # A phase on several machines is one batch.
-        until = FOREVER_NS if self._scheduler.whole else now() + LOAD_TIMES * self._pace.limit_ns // queues
-        queue.load_due(self._pace.limit_ns, OPEN_MOST // clients, lambda: memory.full(now()) or now() > until)
-
-    def _state(self) -> int:
-        if self._tally.void is not None:
-            return STOP
-        if not self._waiting() or self._tally.ended_by != "count":
-            return GONE
-        if self._left_ns() <= 0:
-            self._out_of_time()
-            return GONE
-        if self._tally.check_ns > self._pace.check_ns:
-            self._tally.ended_by = "checks"
-            return GONE
-        if self._tally.wall_ns and monotonic_ns() > self._deadline:
-            self._out_of_time()
-            return STOP
-        return READY
-
-    def _left_ns(self) -> int:
-        return self._pace.limit_ns - self._tally.elapsed_ns
-
-    def _out_of_time(self) -> None:
-        timed = self._pace.duration_ns is not None or self._queue.holds_endless_work
-        self._tally.ended_by = "duration" if timed else "budget"
+    def _end_by_time(self) -> None:
+        self._limits.end_by_time(self._queue.holds_endless_work)
 
     def _run_batches(self) -> None:
-        now, tally = self._loop.now, self._tally
-        pauses = PauseMeter(self._position, self._watch)
+        now = self._loop.now
+        tally = self._tally
+        begun: int | None = None
+        self._pauses.begin()
         while True:
-            state = self._state()
+            has_work = any(queue.waiting for queue in self._queues())
+            state = self._limits.state(has_work, self._queue.holds_endless_work)
             if self._open:
                 horizon_ns = min(queue.horizon_ns for queue in self._queues()) if state == READY else FOREVER_NS
                 self._scheduler.offer(horizon_ns, self._lags)
-            start = self._scheduler.start(state, now, partial(self._gathered, pauses))
+            start = self._scheduler.start(state, now, self._end_pause)
             if start is None:
                 break
-            self._begun = self._begun or start
+            if begun is None:
+                begun = start
             batch = self._run_batch(start) if state == READY else self._empty_batch(start)
-            tally.wall_ns = now() - self._begun
+            tally.wall_ns = now() - begun
             time = self._scheduler.finish(batch.idle, batch.over, batch.operations, self._most, now)
-            pauses.begin()
+            self._pauses.begin()
             try:
                 batch.record(time)
-                self._lags = tally.lag_ns > LAG_SHARE * tally.elapsed_ns
                 # It holds the answers, which must be freed before inputs are built.
                 del batch
                 if tally.ended_by == "count":
                     self._load()
             except Wrong as wrong:
                 tally.void = str(wrong)
-        # Leave the held transaction, in measured time.
-        begin = now()
-        if self._held.leave():
-            over = now()
-            tally.count(over - begin, over - begin, ())
-            tally.full_ns += over - begin
-            tally.wall_ns = over - self._begun
-        # Check the last slice, which may be incomplete.
-        for slice_ in self._waiting():
-            if isinstance(slice_, Slice) and slice_.done and tally.void is None:
-                try:
-                    self._check(slice_)
-                except Wrong as wrong:
-                    tally.void = str(wrong)
+        self._leave_transaction(begun)
+        self._check_incomplete()
 
-    def _gathered(self, pauses: PauseMeter) -> None:
-        """Ends the pause. Before, it touches the next inputs: those built early have left the processor's caches, and
-        the operations would wait for them."""
-        left = CACHED
-        for one in self._waiting():
-            if isinstance(one, Slice) and left:
-                # Only a copy to another type reads each input.
-                left -= len(list(one.arguments[one.done : one.done + left]))
-        pauses.end(self._tally)
+    def _end_pause(self) -> None:
+        """Called when all clients are about to start a batch."""
+        touch_inputs(self._queues())
+        self._pauses.end(self._tally)
+
+    def _leave_transaction(self, begun: int | None) -> None:
+        """Leaves the held transaction, in measured time. `begun`: when the first batch began."""
+        tally = self._tally
+        before = self._loop.now()
+        if self._held.leave():
+            over = self._loop.now()
+            tally.count(over - before, over - before, ())
+            tally.full_ns += over - before
+            tally.wall_ns = over - (before if begun is None else begun)
+
+    def _check_incomplete(self) -> None:
+        """Checks the last slice, which may be incomplete."""
+        for queue in self._queues():
+            for slice_ in queue.waiting:
+                if isinstance(slice_, Slice) and slice_.done and self._tally.void is None:
+                    try:
+                        self._recorder.check(slice_)
+                    except Wrong as wrong:
+                        self._tally.void = str(wrong)
 
     def _empty_batch(self, start: int) -> RunBatch:
         """Returns the batch of a client that has nothing left to do while others have."""
@@ -248,25 +199,35 @@ class Client:
     def _batch_ns(self) -> int:
         """Returns the maximum length of the next batch. An open loop on schedule runs until the first client has no
         more inputs."""
-        if self._open and not self._scheduler.lags:
+        if self._on_schedule:
             return self._scheduler.horizon_ns - self._tally.elapsed_ns
         return self._scheduler.length_ns()
 
     def _run_batch(self, start: int) -> RunBatch:
-        limit, queue = start + min(self._left_ns(), FOREVER_NS), self._queue
+        waiting = self._queue.waiting
+        limit = start + min(self._limits.left_ns, FOREVER_NS)
+        if waiting and isinstance(waiting[0], Bulk):
+            return self._run_bulk(waiting[0], start, limit - start)
         deadline = min(limit, start + self._batch_ns())
-        if queue.waiting and isinstance(queue.waiting[0], Bulk):
-            return self._run_bulk(queue.waiting.pop(0), start, limit - start)
-        if pipelined.wanted(queue.waiting):
-            # In a closed loop, the number of inputs limits the batch.
-            deadline = deadline if self._open and not self._scheduler.lags else limit
-            batch = pipelined.run_batch(queue.waiting, self._loop, start, deadline, self._tally.elapsed_ns)
-            if batch.cut and deadline == limit:
-                self._out_of_time()
-            return RunBatch(batch.idle, batch.over, len(batch.result.answers), partial(self._record_pipelined, batch))
-        origin, results, over = start - self._tally.elapsed_ns, list[tuple[Slice, LoopResult]](), start
+        if pipelined.wanted(waiting):
+            return self._run_pipelined(start, deadline, limit)
+        return self._run_slices(start, deadline, limit)
+
+    def _run_pipelined(self, start: int, deadline: int, limit: int) -> RunBatch:
+        # In a closed loop, the number of inputs limits the batch.
+        deadline = deadline if self._on_schedule else limit
+        batch = pipelined.run_batch(self._queue.waiting, self._loop, start, deadline, self._tally.elapsed_ns)
+        if batch.cut and deadline == limit:
+            self._end_by_time()
+        return RunBatch(batch.idle, batch.over, len(batch.result.answers), partial(self._record_pipelined, batch))
+
+    def _run_slices(self, start: int, deadline: int, limit: int) -> RunBatch:
+        """Runs slices one after the other until the deadline. `limit`: when the phase is over."""
+        origin = start - self._tally.elapsed_ns
+        results = list[tuple[Slice, LoopResult]]()
+        over = start
         memory = MemoryLimit(self._position.clients, start) if self._scheduler.shared else None
-        for slice_ in queue.waiting:
+        for slice_ in self._queue.waiting:
             assert isinstance(slice_, Slice)
             at = start if self._scheduler.together and not results else 0
             result = run_slice(self._loop, slice_, deadline, self._held, origin, at)
@@ -274,7 +235,7 @@ class Client:
             over = result.over
             if slice_.left:
                 if deadline == limit:
-                    self._out_of_time()
+                    self._end_by_time()
                 break
             if over > deadline or self._scheduler.by_slice:
                 break
@@ -285,61 +246,23 @@ class Client:
         return RunBatch(over, over, operations, partial(self._record, results, start))
 
     def _record(self, results: list[tuple[Slice, LoopResult]], start: int, time: BatchTime) -> None:
-        """Adds a batch to the tally, and checks the complete slices."""
-        tally, base, busy_ns, failures = self._tally, self._tally.elapsed_ns, 0, list[Failure]()
-        before = start
-        for slice_, result in results:
-            work, done, (starts, ends) = slice_.work, len(result.answers), result.times()
-            spans = ends - starts
-            part = slice(result.first, result.first + done)
-            good = succeeded(result.answers, len(result.failures))
-            tally.operations += done
-            if work.weights is None:
-                tally.items += done - len(result.failures)
-            else:
-                tally.items += int(np.asarray(work.weights[part])[good].sum())
-            failures += result.failures
-            tally.add_spans(ends[good] - start + base, spans[good])
-            if work.kinds is not None:
-                tally.add_kinds(work.kinds[part], spans, good)
-            if done:
-                tally.last_begun_ns = int(starts[-1]) - start + base
-            if slice_.due is not None:
-                entering_ns = result.entered - result.begun
-                free_ns = before - self._behind_ns + entering_ns
-                done_ns = tally.add_open(starts, ends, slice_.due[part] + start - base, free_ns, good)
-                due = slice_.due[part]
-                tally.lag_ns = tally.last_begun_ns - int(due[-1]) if done else tally.lag_ns
-                if self._pace.limits:
-                    tally.judge(self._pace, due, ends - start + base - due, good)
-                # The time in the transaction is not Dyno's delay: the engine would have taken as long.
-                self._behind_ns = max(result.over - done_ns - result.transaction_ns + entering_ns, 0)
-            else:
-                tally.count_full(ends - start, time.full_ns)
-            before = result.over
-            busy_ns += int(spans.sum()) + result.transaction_ns
-        if results:
-            tally.count(time.elapsed_ns, busy_ns, failures)
-            tally.full_ns += time.full_ns
+        self._recorder.record(results, start, time)
         self._check_complete([slice_ for slice_, _ in results])
 
     def _record_pipelined(self, batch: pipelined.PipelinedBatch, time: BatchTime) -> None:
-        pipelined.record(batch, self._tally, time, self._pace)
+        self._recorder.record_pipelined(batch, time)
         self._check_complete([slice_ for slice_, _ in batch.slices])
 
     def _check_complete(self, slices: Sequence[Slice]) -> None:
+        """Checks complete slices and removes them from their queue."""
         for slice_ in slices:
             if not slice_.left:
-                self._remove(slice_)
-                self._check(slice_)
+                next(queue for queue in self._queues() if slice_ in queue.waiting).waiting.remove(slice_)
+                self._recorder.check(slice_)
 
-    def _check(self, slice_: Slice) -> None:
-        work, answers = slice_.work, slice_.answers
-        self._tally.check(work.check, answers)
-        self._tally.add_details(work, answers)
-
-    def _run_bulk(self, work: Any, start: int, left_ns: int) -> RunBatch:
+    def _run_bulk(self, work: Bulk, start: int, left_ns: int) -> RunBatch:
         """Makes the one call."""
+        self._queue.waiting.remove(work)
         shared = self._scheduler.shared
         feed = InputFeed(work.feed, left_ns, runs=shared, shared=work.counted is not None)
         while self._scheduler.together and self._loop.now() < start:
@@ -358,7 +281,7 @@ class Client:
             tally.count(time.elapsed_ns, spent_ns, failures)
             tally.paused = (tally.paused[0] + feed.paused_cpu[0], tally.paused[1] + feed.paused_cpu[1])
             if feed.out_of_time:
-                self._out_of_time()
+                self._end_by_time()
             if not failures:
                 # Only the first check of a phase is announced: answers of further rounds have the same size.
                 if not tally.check_ns:
@@ -367,7 +290,7 @@ class Client:
 
         return RunBatch(over, over, 1, record)
 
-    def _due(self) -> int | None:
+    def _count_due(self) -> int | None:
         """Returns how many operations were due in the time of an open loop; None for a closed loop, and for bulk
         calls, whose rate would be one of calls.
 
@@ -382,16 +305,8 @@ class Client:
         end_ns = tally.last_begun_ns if ran_out else min(tally.elapsed_ns, self._pace.limit_ns)
         return tally.operations + sum(queue.take_due(end_ns) for queue in self._queues())
 
-    # -- the queues -----------------------------------------------------------------------------------------
-
     def _queues(self) -> Sequence[InputQueue]:
         return (self._queue,)
-
-    def _waiting(self) -> list[Slice | Bulk]:
-        return [one for queue in self._queues() for one in queue.waiting]
-
-    def _remove(self, slice_: Slice) -> None:
-        next(queue for queue in self._queues() if slice_ in queue.waiting).waiting.remove(slice_)
 
     def _close(self) -> None:
         self._queue.close()

@@ -18,15 +18,16 @@ from dyno.contracts.native_load import NativeCall, Request
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Operations, Work
 from dyno.measure.arrivals import Arrivals
+from dyno.measure.batches import FOREVER_NS, BatchTime, RunBatch
 from dyno.measure.client_states import ClientStates, State
 from dyno.measure.driver import Client
 from dyno.measure.loop import Stamps, Times
-from dyno.measure.pauses import MemoryLimit
+from dyno.measure.memory_limit import HELD_BYTES
 from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
-from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, BatchTime, RunBatch
 from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
 from dyno.measure.tally import Tally, checked, succeeded
+from dyno.measure.warm_up import WarmUpRound
 
 
 class NativeSlice(Slice):
@@ -166,15 +167,16 @@ class NativeClients(Client):
 
     def _load(self) -> None:
         wanted = max(-(-self._scheduler.operations() // len(self._lanes)), 1)
-        memory = MemoryLimit(self._position.clients, self._loop.now(), self._scheduler.loaded_bytes, loading=True)
+        memory = self._inputs.memory_limit()
 
         def enough(lane: Lane) -> bool:
             operations = lane.queue.operations
             return operations >= wanted or (operations > 0 and memory.full(self._loop.now()))
 
+        on_schedule = self._on_schedule and not self._lags
         for lane in self._lanes:
-            if self._open and not (self._lags or self._scheduler.lags):
-                self._load_due(lane.queue, len(self._lanes))
+            if on_schedule:
+                self._inputs.load_due(lane.queue, len(self._lanes))
             else:
                 lane.queue.load(partial(enough, lane))
         self._give(self._lanes)
@@ -183,23 +185,24 @@ class NativeClients(Client):
         """Passes the encoded requests to the loop."""
         self._wire.load([[each for one in lane.slices for each in one.requests[one.done :]] for lane in lanes])
 
-    def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
+    def _warm_round(self, number: int, limit_ns: int) -> WarmUpRound:
         def one_round(rounds: Rounds, round: int) -> Iterator[Work]:
             return rounds(number) if round == 0 else iter(())
 
         lanes = [Lane(partial(one_round, each), False, False) for each in self._all_rounds]
         spent = 0
+        operations = 0
         try:
             while spent < limit_ns:
                 for lane in lanes:
                     lane.queue.load(lambda lane=lane: lane.queue.operations > 0)  # type: ignore[misc]
                 if not any(lane.slices for lane in lanes):
-                    return spent, True
+                    return WarmUpRound(spent, True, operations)
                 self._give(lanes)
                 sent = self._run(lanes, self._wire.now(), limit_ns - spent)
                 spent += sent.over - sent.start
                 batch = sent.decoded()
-                self._warm_operations += sent.operations
+                operations += sent.operations
                 succeeded(batch.result.answers, len(batch.failures))
                 # A slice that the time cut is checked too: the check learns what was written.
                 slices = [slice_ for lane in lanes for slice_ in lane.slices]
@@ -207,10 +210,10 @@ class NativeClients(Client):
                     if slice_.done:
                         checked(slice_.work.check, slice_.answers)
                 if any(slice_.left for slice_ in slices):
-                    return spent, False
+                    return WarmUpRound(spent, False, operations)
                 for lane in lanes:
                     lane.queue.waiting.clear()
-            return spent, False
+            return WarmUpRound(spent, False, operations)
         finally:
             for lane in lanes:
                 lane.close()
@@ -232,7 +235,7 @@ class NativeClients(Client):
             self._states.enter(client, state, begun_ns)
 
     def _run_batch(self, start: int) -> RunBatch:
-        left = min(self._left_ns(), FOREVER_NS)
+        left = min(self._limits.left_ns, FOREVER_NS)
         length = min(left, self._batch_ns())
         shift = self._loop.now() - self._wire.now()
         sent = self._run(self._lanes, start - shift, length, self._tally.elapsed_ns if self._open else None)
@@ -244,7 +247,7 @@ class NativeClients(Client):
                 # The memory for responses is full.
                 self._most = max(sent.operations, 1)
             elif length == left:
-                self._out_of_time()
+                self._end_by_time()
 
         def record(time: BatchTime) -> None:
             self._record_pipelined(sent.decoded(), time)

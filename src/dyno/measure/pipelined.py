@@ -10,9 +10,9 @@ import numpy as np
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure
 from dyno.measure import pipelined_loop
+from dyno.measure.batches import FOREVER_NS, MOST, OPERATIONS, BatchTime
 from dyno.measure.loop import Loop, Times
-from dyno.measure.pauses import MemoryLimit
-from dyno.measure.schedule import FOREVER_NS, MOST, OPERATIONS, BatchTime
+from dyno.measure.memory_limit import MemoryLimit
 from dyno.measure.slices import Slice
 from dyno.measure.tally import Tally, succeeded
 

@@ -29,7 +29,7 @@ from dyno.suites.calls.port import Call
 from dyno.suites.calls.record import Record, brief, facts
 
 WARM = 1_000_000
-"""Rounds from this number on warm up: see `measure.driver`."""
+"""Rounds from this number on warm up: see `measure.warm_up`."""
 WATCHED_NS = 500_000_000
 """Time for digests of arguments, which show whether the function changes them."""
 

@@ -35,7 +35,7 @@ FEW = 20
 ROUND = 1_000
 """Batches of a round, which ends earlier when its time is over."""
 WARM = 1_000_000
-"""Rounds from this number on warm up: see `measure.driver`."""
+"""Rounds from this number on warm up: see `measure.warm_up`."""
 ANSWERS = "answers"
 """Directory of the trial with what each client was answered."""
 COUNTED = ("judged", "empty", "same", "aborts")
