@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dyno.suites.sql.script import parse
 from needed import require
 from shell import Shell
 

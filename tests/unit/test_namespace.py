@@ -20,7 +20,6 @@ pytestmark = pytest.mark.usefixtures("processes")
 ANOTHER = """
 import sys
 from pathlib import Path
-from dyno.servers import namespace
 print(namespace.of(Path()), flush=True)
 sys.stdin.read()
 """

@@ -613,7 +613,6 @@ def test_an_interrupt_ends_a_slice(native: Any, how: str, what: str, most: int) 
 KERNELS = """
 import time
 import numpy as np
-from dyno import _native as native
 from dyno.measure.loop import resolved
 
 assert native.CLOCK == "monotonic clock", native.CLOCK

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 import pytest
-from dyno.contracts.option_kinds import PARAMS
 
 from dyno import registry
 from dyno.cli import suite_flags
@@ -15,6 +14,7 @@ from dyno.cli.commands import COMMANDS
 from dyno.contracts import roles
 from dyno.contracts.model import Preset, UsageError
 from dyno.contracts.roles import EngineEntry, Flag, FlaggedSuite, ShortFormSuite
+from dyno.contracts.settings import PARAMS
 from dyno.options import RunRequest
 
 

@@ -26,7 +26,6 @@ from dyno.suites.sql.digests import FAILED, Digest, digests
 from dyno.suites.sql.language.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.language.script import BATCH
 from dyno.suites.sql.native import NativeMix, NativeTransaction, can_load_script
-from dyno.suites.sql.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.port import DEFAULT, Rights, Session, Sql, may_write
 from dyno.suites.sql.reading import ReadingPort
 
