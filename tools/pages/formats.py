@@ -12,27 +12,16 @@ from dataclasses import is_dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from msgspec import Struct
 from pages import shapes
 from pages.text import code, table
 
-from dyno.contracts import cell, model, presentation
 from dyno.fields import FIELDS
-from dyno.options import PlanOptions
 from dyno.report import export
-from dyno.results.run import Attempt, Header
+from dyno.results.header import FirstLine, Host
+from dyno.results.run import Attempt
 
 WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", bytes: "string", object: "object"}
-DESCRIBED: Mapping[str, type] = {
-    "cells[]": cell.Cell,
-    "charts[]": presentation.Curve,
-    "charts[].x": presentation.Axis,
-    "charts[].y": presentation.Axis,
-    "layout": presentation.Layout,
-    "layout.columns[]": presentation.Column,
-    "phases[]": model.Phase,
-    "plan": PlanOptions,
-}
-"""Classes whose docstrings describe the objects of the first line, by path."""
 Keys = Iterator[tuple[str, str, str]]
 
 
@@ -78,24 +67,34 @@ def word(hint: Any) -> str:
     return "list" if origin in (list, tuple) else "object"
 
 
-def keys_of(kind: Any, path: str = "", describing: Mapping[str, type] | None = None) -> Keys:
+def keys_of(kind: Any, path: str = "") -> Keys:
     """The keys of an object, each with its type and meaning, and those of the objects in it."""
-    texts = described((describing or {}).get(path, kind))
+    texts = described(kind)
     for name, hint in get_type_hints(kind, include_extras=True).items():
-        yield from keys_below(hint, f"{path}.{name}" if path else name, texts.get(name, ""), describing)
+        if not name.startswith("_"):
+            yield from keys_below(hint, f"{path}.{name}" if path else name, texts.get(name, ""))
 
 
-def keys_below(hint: Any, path: str, meaning: str, describing: Mapping[str, type] | None) -> Keys:
+def has_keys(kind: Any) -> bool:
+    """Whether a type is of objects with declared keys."""
+    return hasattr(kind, "__total__") or is_dataclass(kind) or (inspect.isclass(kind) and issubclass(kind, Struct))
+
+
+def keys_below(hint: Any, path: str, meaning: str) -> Keys:
     parts = plain(hint)
+    words = [f"`{word}`" for part in parts if get_origin(part) is Literal for word in get_args(part)]
+    # A meaning that quotes the words already explains each.
+    if words and f"'{words[0][1:-1]}'" not in meaning:
+        meaning = f"{meaning} {', '.join(words[:-1])} or {words[-1]}.".strip()
     yield path, type_of(parts), meaning
     for part in parts:
         inner = get_args(part)
         if get_origin(part) in (list, tuple):
-            yield from elements(inner[0], f"{path}[]", describing)
+            yield from elements(inner[0], f"{path}[]")
         elif inner and word(part) == "object":
-            yield from keys_below(inner[1], f"{path}.*", "", describing)
-        elif hasattr(part, "__total__") or is_dataclass(part):
-            yield from keys_of(part, path, describing)
+            yield from keys_below(inner[1], f"{path}.*", "")
+        elif has_keys(part):
+            yield from keys_of(part, path)
 
 
 def type_of(parts: Sequence[Any]) -> str:
@@ -107,13 +106,13 @@ def type_of(parts: Sequence[Any]) -> str:
     return " or ".join(words)
 
 
-def elements(hint: Any, path: str, describing: Mapping[str, type] | None) -> Keys:
+def elements(hint: Any, path: str) -> Keys:
     """The keys of a list's elements. Elements that are plain values have none."""
     for part in plain(hint):
         if get_origin(part) in (list, tuple):
-            yield from elements(get_args(part)[0], f"{path}[]", describing)
-        elif hasattr(part, "__total__") or is_dataclass(part):
-            yield from keys_of(part, path, describing)
+            yield from elements(get_args(part)[0], f"{path}[]")
+        elif has_keys(part):
+            yield from keys_of(part, path)
 
 
 def rows(keys: Iterable[tuple[str, str, str]]) -> str:
@@ -131,19 +130,12 @@ def rows(keys: Iterable[tuple[str, str, str]]) -> str:
 def first_line() -> str:
     """Keys of the run file's first line, without those of the options, the machine and known crashes."""
     apart = ("plan.", "host.", "crashed[]")
-    kept = [each for each in keys_of(Header, "", DESCRIBED) if not each[0].startswith(apart)]
-    return rows((path, kind, meaning or shapes.FIRST.get(path, "")) for path, kind, meaning in [*kept, *PLAN])
+    kept = [each for each in keys_of(FirstLine) if not each[0].startswith(apart) and each[0] not in NOT_WRITTEN]
+    return rows([("kind", "string", "`run`"), *kept, *PLAN])
 
 
 def host() -> str:
-    keys = []
-    for path, kind, meaning in keys_of(Header):
-        name = path.removeprefix("host.")
-        if re.fullmatch(r"wakeups\.(apart|free)\.\*", name):
-            keys += [(name.replace("*", each), kind, shapes.HOST.get(each, "")) for each in shapes.ROUND_TRIPS]
-        elif name != path:
-            keys.append((name, kind, meaning or shapes.HOST.get(name, "")))
-    return rows(keys)
+    return rows(keys_of(Host))
 
 
 def trial_lines() -> str:
@@ -181,6 +173,7 @@ def columns(name: str) -> str:
 
 
 PLAN = (("plan.suite", "string", ""), ("plan.phases", "list", ""))
+NOT_WRITTEN = ("phases[].by_default", "phases[].one_call")
 NESTED = re.compile(r"^(samples\[\]\.server|resources\.(?:client|server))\..+$")
 ELSEWHERE = re.compile(
     r"samples\[\]\.\w+|samples\[\]\.client\.peak_resident_bytes|samples\[\]\.device\.(?!read_bytes|written_bytes)\w+"

@@ -332,44 +332,6 @@ class Gate(TypedDict):
     passed: bool
 
 
-FIRST = {
-    "schema": "Version of the format: 3.",
-    "created": "UTC, ISO 8601.",
-    "commit": "The git commit of the current directory when the run began, without remote, path, branch or author."
-    " Null outside a repository.",
-    "commit.changed": "Whether tracked files had uncommitted changes.",
-    "commit.hash": "7 to 64 hexadecimal digits.",
-    "plan": "The work and its [options](run-options.md#in-the-run-file) as resolved.",
-    "host": "[The machine](#the-machine).",
-    "cells": "Trials name them by their position.",
-    "crashed": "Latest results of `dyno crash` for these engines: [a list](#crashes).",
-    "layout": "The suite's own table.",
-    "charts": "The suite's own charts.",
-    "preset": "The preset that the plan was made from.",
-    "experiment": "The published experiment that `dyno replicate` repeats in this run.",
-    "native": "Phases that native load can run with every server engine of the run.",
-}
-"""Meanings of keys of the run file's first line."""
-ROUND_TRIPS = ("p50_ns", "p99_ns", "awake_p50_ns", "awake_p99_ns")
-HOST = {
-    "cpu.quota_cores": "CPU time that a control group allows, in cores.",
-    "memory.cgroup_limit_bytes": "What a control group allows.",
-    "filesystem": "The file system of the work directory.",
-    "filesystem.device": "Null where it would name a server or a user.",
-    "filesystem.fsync_ns": "Median time to write and flush 4 kB in place.",
-    "clock.cost_ns": "Of a reading.",
-    "steal_percent": "Since boot.",
-    "psi": "Pressure stall information: `cpu`, `memory`, `io`.",
-    "pressure": "What others did while Dyno watched, before the first trial.",
-    "wakeups": "Round trips of a byte between two processes.",
-    "wakeups.cost_ns": "One wake-up of a sleeping core.",
-    "wakeups.apart": "Each process on a core of its own.",
-    "wakeups.free": "Both placed by the kernel.",
-    "ceilings": "As `dyno doctor --probe` measured them.",
-    "ceilings.flushes_per_second": "Writes of 4 KiB in place, each flushed.",
-    "ceilings.probed": "The day.",
-}
-"""Meanings of facts of the machine whose names don't tell."""
 COLUMNS = {
     "awake": "Figures with and without may not be compared.",
     "block": "Which trial of the cell, from 0.",

@@ -46,8 +46,7 @@ class Axis:
     """An axis of a chart."""
 
     of: Literal["param", "fact", "metric"]
-    """Source of the figure: 'metric' is one (a metric of `stats.metric`: throughput, bandwidth, a
-    latency)."""
+    """Source of the figure. A metric is one of `stats.metric`: throughput, bandwidth, a latency."""
     name: str
     title: str = ""
     """Title with the unit. Metrics have a default title."""
