@@ -28,7 +28,7 @@ from dyno.report.tables import comparison, display, sections, sweeps, text, word
 from dyno.report.tables.text import as_markdown
 from dyno.results import Run
 from dyno.stats import compare, sweep, two_runs
-from dyno.stats.summary import cached
+from dyno.stats.cache import cached
 
 MARGIN = 0.05
 PHASES = ("read",)

@@ -83,8 +83,8 @@ def test_a_bundle_has_the_run_and_its_plan(packed: Path) -> None:
     with bundle.opened(packed) as found:
         assert [a.samples for a in found.run.attempts] == [a.samples for a in original.attempts]
         assert found.run.cells == original.cells
-        assert found.plan["suite"] == original.plan["suite"]
-        assert found.plan["phases"] == list(original.plan["phases"])
+        assert found.plan["suite"] == original.plan.suite
+        assert found.plan["phases"] == list(original.plan.phases)
         home = found.home
     assert not home.exists()
 

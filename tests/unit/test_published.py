@@ -106,7 +106,7 @@ def test_each_statement_declares_the_size_that_it_needs(experiment: Experiment) 
 
 def test_findings_are_not_checked_at_reduced_size() -> None:
     """On disk, 50,000 rows contradict a size that 1,430,394 rows confirm."""
-    quick = replace(WENDELIN, plan={**WENDELIN.recorded["plan"], "param": {"rows": 50_000, "repeats": 1}})
+    quick = replace(WENDELIN, plan={**WENDELIN.plan, "param": {"rows": 50_000, "repeats": 1}})
     out = printed(WENDELIN, a_whole_run(quick))
     kinds = verdicts(out)
     assert set(kinds.values()) == {"not checked at this size"} and len(kinds) == len(WENDELIN.findings)

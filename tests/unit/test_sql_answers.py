@@ -14,10 +14,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from dyno.results.agreement import agree as trials_agree
+from dyno.suites.sql.answers import displayed, rows_agree, shown
+from dyno.suites.sql.book import FRACTIONS, Book, Record, chain
 
 from dyno.contracts.cell import Cell
-from dyno.results.agreement import agree as trials_agree
-from dyno.results.agreement import void_disagreeing
+from dyno.stats.agreement import agree as trials_agree
+from dyno.stats.agreement import find_disagreements
 from dyno.suites.sql.checks.answers import displayed, rows_agree, shown
 from dyno.suites.sql.checks.book import FRACTIONS, Book, Record, chain
 from dyno.suites.sql.digests import FAILED, Digest, agree, digests
@@ -216,11 +219,9 @@ def voided(groups: dict[str, list[int]], reference: str = "") -> dict[str, Any]:
         for at, (name, of) in enumerate(groups.items())
         for group in of
     ]
-    void_disagreeing(cells, attempts, reference)  # type: ignore[arg-type]
-    return {
-        name: next((each.samples[0].void for each in attempts if each.cell == at and each.samples[0].void), None)
-        for at, name in enumerate(groups)
-    }
+    reasons = find_disagreements(cells, attempts, reference)  # type: ignore[arg-type]
+    by_cell = {each.cell: reasons[id(each.samples[0])] for each in attempts if id(each.samples[0]) in reasons}
+    return {name: by_cell.get(at) for at, name in enumerate(groups)}
 
 
 def test_the_largest_group_is_valid() -> None:

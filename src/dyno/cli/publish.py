@@ -27,11 +27,11 @@ from dyno.options import RunRequest, as_list
 from dyno.report.tables import machines, notes, sections, units
 from dyno.report.tables.sections import Section
 from dyno.results import Run
-from dyno.results.agreement import CHAIN, agree
 from dyno.runner import plan, plan_file
 from dyno.runner.rows import lacking, split
 from dyno.servers.user_server import URL
 from dyno.stats import machine_choice
+from dyno.stats.agreement import CHAIN, agree
 from dyno.stats.summary import summarize
 
 PROBE = "any text"

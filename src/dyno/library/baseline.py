@@ -23,6 +23,7 @@ from dyno.host import commit, facts
 from dyno.library.function import METRICS, PHASE, Measured, values_by_block
 from dyno.options import PlanOptions
 from dyno.results import Run
+from dyno.stats.agreement import judged_attempts
 from dyno.stats.two_runs import block_starts
 
 SUITE, ENGINE, FUNCTION, MACHINE = "calls", "call", "function", "machine"
@@ -169,7 +170,7 @@ def _run(path: Path) -> Baseline:
     if run.plan.suite != SUITE:
         raise ValueError(f"it is a run of the suite {run.plan.suite}")
     samples: dict[str, dict[int, Sample]] = {}
-    for attempt in run.final():
+    for attempt in {(each.cell, each.block): each for each in judged_attempts(run)}.values():
         for sample in attempt.samples:
             if not sample.void and sample.elapsed_ns:
                 samples.setdefault(run.cells[attempt.cell].label, {})[attempt.block] = sample

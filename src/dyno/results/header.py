@@ -285,6 +285,6 @@ def select_declared(line: JSON, decoded: object) -> dict[str, Any]:
 def _select(data: Any, decoded: Any) -> Any:
     if isinstance(data, Mapping) and isinstance(decoded, dict):
         return {name: _select(value, decoded[name]) for name, value in data.items() if name in decoded}
-    if isinstance(data, list) and isinstance(decoded, list):
+    if isinstance(data, list) and isinstance(decoded, list | tuple):
         return [_select(*pair) for pair in zip(data, decoded, strict=True)]
     return None if data is None else decoded

@@ -27,7 +27,6 @@ from dyno.contracts.safe_read import MIB, opened
 from dyno.contracts.sanitize import MOST, sanitize
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT
 from dyno.fields import HISTOGRAMS, Sample
-from dyno.results.agreement import void_disagreeing
 from dyno.results.header import JSON, FirstLine, drop_unknown_facts, select_declared
 from dyno.results.run import Attempt, End, Extension, Run, apply_server_tiers, set_labels
 
@@ -217,8 +216,6 @@ def _loaded(path: Path) -> Run:
             raise damaged(path, error, number) from None
     apply_server_tiers(cells, attempts)
     set_labels(cells, attempts)
-    definition = recorded.get("definition") or {}
-    void_disagreeing(cells, attempts, str(definition.get("reference", "")))
     return Run(path, recorded, cells, tuple(attempts), ending)
 
 

@@ -19,9 +19,10 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Tier
 from dyno.contracts.native_load import CLIENT
 from dyno.results import Run
+from dyno.stats.cache import cached
 from dyno.stats.compare import Comparison, Table, across, against, of_speeds, tables
 from dyno.stats.metric import Metric
-from dyno.stats.summary import cached, grouped, summarize
+from dyno.stats.summary import grouped, summarize
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"

@@ -19,9 +19,10 @@ from dyno.contracts.model import TIERS, Tier, UsageError
 from dyno.contracts.settings import unknown
 from dyno.results import Run
 from dyno.stats import capacity
+from dyno.stats.cache import cached
 from dyno.stats.estimate import center
 from dyno.stats.metric import THROUGHPUT, CapacitySpeeds, Metric, fitting, speeds
-from dyno.stats.summary import CellSummary, cached, summarize
+from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
 

@@ -4,10 +4,8 @@ number."""
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from statistics import fmean, median
-from typing import Any, Concatenate, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, ParamSpec, TypeVar
 
 from dyno import fields
 from dyno.contracts.cell import Cell
@@ -15,6 +13,8 @@ from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Caveat, Fact, Phase
 from dyno.fields import FIELDS, Sample
 from dyno.results import Attempt, Run, damaged
+from dyno.stats.agreement import judged_attempts
+from dyno.stats.cache import cached
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.load_limit import SERVER_STEP_NS, LoadLimit, load_limit
 from dyno.stats.searched import Searched, search_of, why_no_figure
@@ -36,22 +36,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-def cached(compute: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
-    """Caches the result of a function of a run and further arguments for as long as the run exists: a report needs
-    rows, tables and answers many times. The result must not refer to the run, and must not be changed."""
-    results: WeakKeyDictionary[Run, dict[object, T]] = WeakKeyDictionary()
-
-    @wraps(compute)
-    def lookup(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        of_run = results.setdefault(run, {})
-        key = args, *sorted(kwargs.items())
-        if key not in of_run:
-            of_run[key] = compute(run, *args, **kwargs)
-        return of_run[key]
-
-    return lookup
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
@@ -165,7 +149,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
     """Returns a summary of every cell and phase of the plan, in the plan's order, measured or not. Phases that make
     no sense for their engine are left out. Raises UsageError for a damaged run file."""
     absent = {(id(absence.cell), absence.phase) for absence in absences(run)}
-    attempts = grouped((attempt.cell, attempt) for attempt in run.attempts)
+    attempts = grouped((attempt.cell, attempt) for attempt in judged_attempts(run))
     try:
         return tuple(
             _summary(run, at, tuple(attempts.get(at, ())), run.phases[phase])

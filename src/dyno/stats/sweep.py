@@ -17,9 +17,10 @@ from statistics import median
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
 from dyno.results import Run
+from dyno.stats.cache import cached
 from dyno.stats.compare import Table, compared, tables
 from dyno.stats.metric import THROUGHPUT, Metric
-from dyno.stats.summary import CellSummary, cached, grouped, summarize
+from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.verdict import MARGIN
 
 WIDE = 20

@@ -19,6 +19,7 @@ from typing import Any
 from dyno.contracts.imported_code import from_facts
 from dyno.contracts.model import TIERS, UsageError
 from dyno.results import Run
+from dyno.stats.agreement import judged_attempts
 from dyno.stats.capacity import compared
 from dyno.stats.definitions import check_same_work, preparation_differences
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
@@ -174,7 +175,9 @@ def halves(run: Run) -> tuple[Run, Run]:
     def part(of: list[int]) -> Run:
         # Users see blocks numbered from 1.
         path = Path(f"{run.path}, blocks {of[0] + 1} to {of[-1] + 1}")
-        return replace(run, path=path, attempts=tuple(attempt for attempt in run.attempts if attempt.block in of))
+        return replace(
+            run, path=path, attempts=tuple(attempt for attempt in judged_attempts(run) if attempt.block in of)
+        )
 
     return part(blocks[:middle]), part(blocks[middle:])
 

@@ -12,8 +12,9 @@ from typing import Any
 from dyno.contracts.cell import Cell
 from dyno.report.tables.table import Row, groups, reported, varying
 from dyno.results import Run
+from dyno.stats.cache import cached
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.summary import cached, grouped
+from dyno.stats.summary import grouped
 
 Record = dict[str, Any]
 """A data point of a chart, as plain JSON. Every record has `engine` (the label in tables), `phase`, `tier`, `params`

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dyno.report.tables import display
 from dyno.report.tables.sections import Section
 from dyno.results import Run
+from dyno.stats.agreement import judged_attempts
 
 SHOWN = "answers_shown"
 """Fact of a sample: a JSON list of operations, each with its answer as text."""
@@ -19,7 +20,7 @@ def sections(run: Run) -> Iterator[Section]:
     for phase in run.phases:
         by_engine: dict[str, dict[str, str]] = {}
         failures = []
-        for attempt in run.final():
+        for attempt in {(each.cell, each.block): each for each in judged_attempts(run)}.values():
             cell = run.cells[attempt.cell]
             for sample in attempt.samples:
                 if sample.phase == phase and not cell.floor:

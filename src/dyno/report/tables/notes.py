@@ -11,6 +11,7 @@ from dyno.report.tables.display import listed
 from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Attempt, Run, is_reference
+from dyno.stats.agreement import judged_attempts
 from dyno.stats.doubts import MEANINGS
 from dyno.stats.machine import shares
 from dyno.stats.summary import absences, grouped
@@ -87,7 +88,7 @@ def failures(of: Iterable[Group]) -> list[str]:
 def failed_attempts(run: Run) -> Iterator[Section]:
     """Yields each attempt that failed, or in which operations failed or answers were wrong, in the order of the run.
     The last section has their number."""
-    reasons = [(attempt, _reasons(attempt)) for attempt in run.attempts]
+    reasons = [(attempt, _reasons(attempt)) for attempt in judged_attempts(run)]
     shown = [(attempt, lines) for attempt, lines in reasons if lines]
     if not shown:
         yield Section("", lines=[f"No attempt failed, of {len(run.attempts):,}."])

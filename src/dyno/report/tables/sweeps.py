@@ -10,10 +10,10 @@ from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, reported, varying
 from dyno.results import Run
 from dyno.stats import sweep as stats_sweep
+from dyno.stats.cache import cached
 from dyno.stats.curves import CONFIDENCE, FEWEST_VALUES, Place, Predicted, each
 from dyno.stats.growth import DISK, REACH, TIME, TRIAL, WIDEST, Growth
 from dyno.stats.metric import THROUGHPUT
-from dyno.stats.summary import cached
 from dyno.stats.sweep import (
     CLIENTS,
     KNEE,

@@ -11,9 +11,10 @@ from dyno.contracts.model import TIERS, Tier
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.results import Run
+from dyno.stats.cache import cached
 from dyno.stats.doubts import ACHIEVED, Doubt, doubts
 from dyno.stats.metric import BANDWIDTH, TIME, Metric, estimated, rank
-from dyno.stats.summary import NOT_YET, CellSummary, cached, summarize
+from dyno.stats.summary import NOT_YET, CellSummary, summarize
 
 BY = ", by "
 BEYOND = 10

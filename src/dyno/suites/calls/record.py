@@ -139,7 +139,7 @@ class Record:
 
 
 def facts(record: Record, home: Path | None, name: str, arguments: Sequence[Any]) -> Mapping[str, Fact]:
-    """Returns the facts by which `results.agreement` compares functions. `home` is where the run's first record is
+    """Returns the facts by which `stats.agreement` compares functions. `home` is where the run's first record is
     kept, from which the first difference is described."""
     if record.unchecked:
         return {"answers_unchecked": True}

@@ -108,7 +108,7 @@ def check_ends(ended: Ended) -> int:
 
 
 def _output(ended: Ended) -> dict[str, Fact]:
-    """The facts by which the outputs of several programs are compared: see `results.agreement`."""
+    """The facts by which the outputs of several programs are compared: see `stats.agreement`."""
     if ended.output is None:
         return {}
     digest, size, begin = blake2b(digest_size=16), 0, b""

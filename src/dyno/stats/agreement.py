@@ -9,12 +9,14 @@ and a chain of digests by which trials of an interrupted and resumed run are com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 from dyno.contracts.cell import Cell
+from dyno.contracts.model import Fact
 from dyno.fields import Sample
-from dyno.results.run import Attempt
+from dyno.results import Attempt, Run
+from dyno.stats.cache import cached
 
 BOOK, GROUP, CHAIN, DIFFERS = "answers_book", "answers_group", "answers_chain", "answers_differ"
 OWN_REMEDY = "answers_remedy"
@@ -22,7 +24,7 @@ OWN_REMEDY = "answers_remedy"
 REMEDY = "compare the columns that are determined, order by a unique key, or compare the number of rows"
 
 
-def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def agree(one: Mapping[str, Fact], other: Mapping[str, Fact]) -> bool:
     """Returns whether the answers behind two samples' facts agree as far as both were asked."""
     if one.get(BOOK) == other.get(BOOK):
         return one.get(GROUP) == other.get(GROUP)
@@ -31,19 +33,37 @@ def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return common is None or mine[common] == theirs[common]
 
 
-def void_disagreeing(cells: Sequence[Cell], attempts: Sequence[Attempt], reference: str = "") -> None:
-    """Voids the samples of engines that disagree. Samples are compared if their phase and parameters are the same."""
-    by_question: dict[Any, list[tuple[int, Sample]]] = {}
+@cached
+def judged_attempts(run: Run) -> tuple[Attempt, ...]:
+    """Returns the run's attempts, in which the samples of engines that disagree are void."""
+    reference = str((run.header.definition or {}).get("reference", ""))
+    reasons = find_disagreements(run.cells, run.attempts, reference)
+    if not reasons:
+        return run.attempts
+    judged = list[Attempt]()
+    for attempt in run.attempts:
+        samples = tuple(replace(each, void=reasons.get(id(each), each.void)) for each in attempt.samples)
+        judged.append(replace(attempt, samples=samples))
+    return tuple(judged)
+
+
+def find_disagreements(cells: Sequence[Cell], attempts: Sequence[Attempt], reference: str = "") -> dict[int, str]:
+    """Returns why samples of engines that disagree are void, by the sample's `id`. Samples are compared if their
+    phase and parameters are the same."""
+    reasons: dict[int, str] = {}
+    by_question: dict[tuple[str, str], list[tuple[int, Sample]]] = {}
     for attempt in attempts:
         for sample in attempt.samples:
             if BOOK in sample.facts and not sample.void:
                 question = sample.phase, repr(sorted(cells[attempt.cell].params.items()))
                 by_question.setdefault(question, []).append((attempt.cell, sample))
     for samples in by_question.values():
-        _void(cells, samples, reference)
+        reasons |= _judge(cells, samples, reference)
+    return reasons
 
 
-def _void(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], reference: str) -> None:
+def _judge(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], reference: str) -> dict[int, str]:
+    """Returns the reasons for the samples of one question."""
     groups = list[list[tuple[int, Sample]]]()
     for cell, sample in samples:
         for group in groups:
@@ -52,8 +72,9 @@ def _void(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], referenc
                 break
         else:
             groups.append([(cell, sample)])
+    reasons: dict[int, str] = {}
     if len(groups) < 2:
-        return
+        return reasons
     members = [{cell for cell, _ in group} for group in groups]
     unsteady = {cell for one, other in combinations(members, 2) for cell in one & other}
     steady = [cell - unsteady for cell in members]
@@ -67,14 +88,16 @@ def _void(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], referenc
     tie = right is largest[1] and not referred and len(largest[0]) == len(largest[1])
     for cell, sample in samples:
         if cell in unsteady:
-            sample.void = f"not deterministic: {_first(cell, samples)}; {sample.facts.get(OWN_REMEDY, REMEDY)}"
+            remedy = sample.facts.get(OWN_REMEDY, REMEDY)
+            reasons[id(sample)] = f"not deterministic: {_first(cell, samples)}; {remedy}"
         elif tie:
             sides = " and ".join(", ".join(sorted(cells[each].label for each in group)) for group in steady if group)
             remedy = f'name the one that is right as reference = "{cells[cell].name or cells[cell].engine}"'
-            sample.void = f"as many engines answer otherwise ({sides}); {remedy}: {_any(samples)}"
+            reasons[id(sample)] = f"as many engines answer otherwise ({sides}); {remedy}: {_any(samples)}"
         elif cell not in right:
-            sample.void = f"disagrees with {', '.join(sorted(cells[each].label for each in right))}: "
-            sample.void += _first(cell, samples) or _any(samples)
+            others = ", ".join(sorted(cells[each].label for each in right))
+            reasons[id(sample)] = f"disagrees with {others}: {_first(cell, samples) or _any(samples)}"
+    return reasons
 
 
 def _first(cell: int, samples: Sequence[tuple[int, Sample]]) -> str:
