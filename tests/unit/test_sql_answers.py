@@ -14,9 +14,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from dyno.results.agreement import agree as trials_agree
-from dyno.suites.sql.answers import displayed, rows_agree, shown
-from dyno.suites.sql.book import FRACTIONS, Book, Record, chain
 
 from dyno.contracts.cell import Cell
 from dyno.stats.agreement import agree as trials_agree
