@@ -398,7 +398,7 @@ def test_sigint_leaves_until_run_incomplete_and_resumable(shell: Shell) -> None:
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
 def test_invalid_until_or_within_is_one_line_error(shell: Shell, words: Sequence[str], line: str) -> None:
-    status, out, err = shell.dyno("run", "selftest", "-e", "synthetic", *words, "-o", shell.file)
+    status, out, err = shell.run_here("run", "selftest", "-e", "synthetic", *words, "-o", shell.file)
     assert (status, out) == (2, "")
     assert err.startswith(f"dyno: {line}")
     assert err.count("\n") == 1

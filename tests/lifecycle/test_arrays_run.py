@@ -164,5 +164,5 @@ def test_slightly_wrong_sum_voids_the_cell(how: str, said: str, shell: Shell) ->
 
 def test_two_clients_are_refused(shell: Shell) -> None:
     need("numpy_memory")
-    ended = shell.dyno("run", "arrays", "-e", "numpy_memory", "--clients", 2, *few())
+    ended = shell.run_here("run", "arrays", "-e", "numpy_memory", "--clients", 2, *few())
     assert ended.status == 2 and "client" in ended.err

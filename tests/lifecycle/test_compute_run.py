@@ -140,7 +140,7 @@ def test_engines_run_on_the_users_own_cluster(shell: Shell, cluster: str) -> Non
 )
 def test_unsupported_cluster_address_is_a_one_line_error(shell: Shell, words: tuple[str, ...], said: str) -> None:
     need("dask")
-    ended = shell.dyno("run", "compute", *words, "-o", shell.file)
+    ended = shell.run_here("run", "compute", *words, "-o", shell.file)
     assert ended.status == 2 and is_one_line(ended.err) and said in ended.err
     assert not shell.file.exists()
 

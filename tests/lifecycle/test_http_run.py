@@ -304,7 +304,7 @@ def test_report_by_place_refuses_run_without_parts(shell: Shell) -> None:
     ],
 )
 def test_invalid_options_are_a_one_line_error(shell: Shell, words: list[str], said: str) -> None:
-    status, out, err = shell.dyno("run", "http", *words)
+    status, out, err = shell.run_here("run", "http", *words)
     assert (status, out) == (2, "") and is_one_line(err) and said in err
 
 

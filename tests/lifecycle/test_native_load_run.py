@@ -80,7 +80,7 @@ def test_updates_written_during_warmup_are_expected(shell: Shell) -> None:
 
 def test_suite_without_native_load_is_refused(shell: Shell) -> None:
     require(registry.engine("postgresql"))
-    ended = shell.dyno("run", "series", "-e", "postgresql", "--load", "native", "-o", shell.file)
+    ended = shell.run_here("run", "series", "-e", "postgresql", "--load", "native", "-o", shell.file)
     assert ended.status == 2 and "postgresql has no native load in suite series" in ended.err
     assert not shell.file.exists()
 

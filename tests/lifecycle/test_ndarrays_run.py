@@ -35,8 +35,8 @@ def test_invalid_chunks_axes_shapes_and_engines_are_named(shell: Shell) -> None:
     ended = shell.dyno(*RUN, "-p", "chunks=16x16,8x8x8", "--phases", phases, "-o", shell.file)
     assert "chunks=16x16 does not fit shape=40x50x60" in ended.out
     assert "shape=40x50x60 has no axis 3" in ended.out
-    ended = shell.dyno("run", "ndarrays", "-e", "sqlite")
+    ended = shell.run_here("run", "ndarrays", "-e", "sqlite")
     assert ended.status == 2 and "sqlite has no port of suite ndarrays" in ended.err
     for shape in ("64x0", "2x2x2x2x2"):
-        ended = shell.dyno("run", "ndarrays", "-p", f"shape={shape}")
+        ended = shell.run_here("run", "ndarrays", "-p", f"shape={shape}")
         assert ended.status == 2 and f"shape={shape}: expected up to 4 lengths" in ended.err

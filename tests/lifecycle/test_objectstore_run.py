@@ -74,7 +74,7 @@ def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
     ],
 )
 def test_invalid_options_are_a_one_line_error(shell: Shell, words: list[str], said: str) -> None:
-    status, out, err = shell.dyno("run", "objectstore", *words)
+    status, out, err = shell.run_here("run", "objectstore", *words)
     assert (status, out) == (2, "") and is_one_line(err) and said in err
     assert "AKIDYNO" not in err and "geheim" not in err
 
@@ -283,7 +283,7 @@ def test_endpoint_is_read_from_aws_environment_and_config(shell: Shell, served: 
     run(shell, "s3:profile=other" if by == "profile other" else "s3", "--phases", "head", objects=10)
     assert [row["valid"] for row in rows(shell)] == [True]
     shell.given["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
-    status, _, err = shell.dyno("run", "objectstore", "-e", "s3")
+    status, _, err = shell.run_here("run", "objectstore", "-e", "s3")
     assert status == 2 and is_one_line(err) and "needs a server or a bucket" in err
 
 

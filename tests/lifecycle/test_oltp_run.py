@@ -98,7 +98,7 @@ def test_missing_sysbench_names_the_install_command(engine: str, shell: Shell, t
     bin = tmp_path / "bin"
     bin.mkdir()
     shell.given["PATH"] = without(bin, "sysbench")
-    ended = shell.dyno("run", "oltp", "-e", engine)
+    ended = shell.run_here("run", "oltp", "-e", engine)
     assert ended.status == 2
     assert ended.err.splitlines()[-1:] == [f"dyno: engine {engine} needs sysbench: dyno install sysbench"]
 
@@ -115,6 +115,6 @@ def test_missing_pgbench_names_the_install_command(monkeypatch: pytest.MonkeyPat
 def test_run_without_engine_lists_the_servers(shell: Shell) -> None:
     for engine in ENGINES:
         require(registry.engine(engine).through("transactions"))
-    ended = shell.dyno("run", "oltp")
+    ended = shell.run_here("run", "oltp")
     assert ended.status == 2
     assert ended.err.splitlines()[-1].startswith("dyno: suite oltp: its engines run only if named: -e ")

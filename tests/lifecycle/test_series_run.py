@@ -120,5 +120,5 @@ def test_samples_cut_by_budget_are_loaded_afterwards(shell: Shell) -> None:
 
 
 def test_two_clients_are_refused(shell: Shell) -> None:
-    ended = shell.dyno("run", "series", "-e", "sqlite", "--clients", 2, *flags())
+    ended = shell.run_here("run", "series", "-e", "sqlite", "--clients", 2, *flags())
     assert ended.status == 2 and "client" in ended.err

@@ -218,7 +218,7 @@ def test_compare_count_accepts_differently_broken_ties(twisted: Shell) -> None:
 def test_variable_values_may_come_from_a_query(shell: Shell) -> None:
     text = SHOP.replace("\\\\set k random(1, 10)\n", "")
     assert text != SHOP
-    ended = shell.dyno("run", "sql", "-q", "SELECT :k", "-e", "sqlite")
+    ended = shell.run_here("run", "sql", "-q", "SELECT :k", "-e", "sqlite")
     assert ended.status == 2 and "-p k=" in ended.err
     few = ("--phases", "first", "-p", "operations=20")
     cells = run(shell, text, "sqlite", *few, "-p", "k=from:SELECT DISTINCT kind FROM item WHERE kind > 8")
@@ -297,7 +297,7 @@ def test_definition_mistake_is_a_one_line_error(change: tuple[Any, ...], said: s
     text = SHOP.replace(*change)
     assert text != SHOP
     (shell.home / "shop.toml").write_text(text)
-    ended = shell.dyno("run", "shop.toml", "-e", "sqlite", "-o", shell.file)
+    ended = shell.run_here("run", "shop.toml", "-e", "sqlite", "-o", shell.file)
     assert ended.status == 2 and said in ended.err and len(ended.err.splitlines()) == 1, ended.err
     assert not shell.file.exists()
 
@@ -314,10 +314,10 @@ def test_compare_and_resume_require_the_same_definition(shell: Shell) -> None:
     assert ended.status == 2 and "sql.transactions" in ended.err
     other.replace(shell.file)
     (shell.home / "shop.toml").write_text(SHOP.replace("LIMIT 10", "LIMIT 9"))
-    ended = shell.dyno("run", "shop.toml", "-e", "sqlite", "-o", shell.file, "--resume", *words)
+    ended = shell.run_here("run", "shop.toml", "-e", "sqlite", "-o", shell.file, "--resume", *words)
     assert ended.status == 2 and "definition" in ended.err
 
 
 def test_missing_definition_error_says_what_to_write(shell: Shell) -> None:
-    ended = shell.dyno("run", "sql", "-e", "sqlite")
+    ended = shell.run_here("run", "sql", "-e", "sqlite")
     assert ended.status == 2 and "[sql]" in ended.err and "-q" in ended.err

@@ -104,7 +104,7 @@ def test_missing_fio_names_the_install_command(shell: Shell, tmp_path: Path) -> 
     (programs / "dd").symlink_to(shutil.which("dd") or "dd")
     shell.given["PATH"] = str(programs)
     for more in ((), ("-e", "fio")):
-        ended = shell.dyno("run", "volume", *more, "-o", "r.json")
+        ended = shell.run_here("run", "volume", *more, "-o", "r.json")
         assert ended.status == 2 and is_one_line(ended.err), ended.err
         assert "dyno install fio" in ended.err
     assert not shell.file.exists()
@@ -115,7 +115,7 @@ def test_missing_fio_names_the_install_command(shell: Shell, tmp_path: Path) -> 
 
 def refused(shell: Shell, *more: object) -> str:
     """Checks that the run is refused before anything starts. Returns the line with the reason."""
-    ended = shell.dyno(*RUN, *more)
+    ended = shell.run_here(*RUN, *more)
     assert ended.status == 2 and is_one_line(ended.err) and not ended.out, ended.out + ended.err
     assert not shell.file.exists()
     return ended.err

@@ -148,7 +148,7 @@ USAGE_ERRORS = (
     ("words", "said"), USAGE_ERRORS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
 )
 def test_usage_error_is_one_line_with_status_2(shell: Shell, words: tuple[str, ...], said: str) -> None:
-    status, out, err = shell.dyno(*words)
+    status, out, err = shell.run_here(*words)
     assert status == 2, err
     assert out == ""
     assert is_one_line(err)
@@ -159,7 +159,7 @@ def test_usage_error_is_one_line_with_status_2(shell: Shell, words: tuple[str, .
 @pytest.mark.parametrize("flag", ["--budget", "--timeout", "--duration", "--warmup"])
 def test_nan_or_infinite_seconds_are_a_usage_error(shell: Shell, flag: str) -> None:
     for number in ("nan", "inf"):
-        status, _, err = shell.dyno(*RUN, "--samples", "1", "--retries", "0", flag, number, "-o", "n.json")
+        status, _, err = shell.run_here(*RUN, "--samples", "1", "--retries", "0", flag, number, "-o", "n.json")
         assert status == 2
         assert is_one_line(err)
 

@@ -99,7 +99,7 @@ def test_resume_of_schema_1_run_is_refused(shell: Shell) -> None:
     """Another loop measured the trials of schema 1, so a run can't continue them."""
     shutil.copyfile(OLD, shell.file)
     plan = ("-p", "records=50", "--samples", "2", "--phases", ",".join(PHASES), "--budget", "5")
-    ended = shell.dyno("run", "records", "-e", "memory,sqlite", *plan, "-o", shell.file, "--resume")
+    ended = shell.run_here("run", "records", "-e", "memory,sqlite", *plan, "-o", shell.file, "--resume")
     assert (ended.status, ended.out) == (2, "")
     assert ended.err.startswith(f"dyno: {shell.file} can't be resumed: it was made by another plan (")
     assert shell.file.read_bytes() == OLD.read_bytes()
