@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -280,6 +281,18 @@ def test_console_script_equals_python_module(shell: Shell) -> None:
 def test_commands_in_the_test_process_equal_commands_in_their_own(shell: Shell, words: list[str]) -> None:
     shutil.copy(DATA / "run-schema-3.json", shell.home / "r.json")
     assert shell.sh(*COMMAND, *words) == shell.dyno(*words)
+
+
+def test_commands_in_the_test_process_leave_it_unchanged(shell: Shell) -> None:
+    def state() -> tuple[object, ...]:
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        descriptors = [Path(f"/proc/self/fd/{number}").readlink() for number in range(3)]
+        return dict(os.environ), Path.cwd(), sys.stdout, sys.stderr, handlers, descriptors, gc.get_threshold()
+
+    before = state()
+    shell.run_here("show", "r.json")
+    shell.run_here("show", "none.json")
+    assert state() == before
 
 
 def listed(shell: Shell, *words: str) -> str:
