@@ -361,6 +361,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("selftest", "--only", "timing", "--json"), ("--only", "nothing", "--only", "nothing")),
     (("selftest", "--tiers", "-e", "sqlite", "--tier", "power"), ("--only", "nothing", "--only", "nothing")),
     (("show", "r.json", "--json", "--samples"), ()),
+    (("schema", "run"), ()),
     (("show", "r.json", "-o", "x.csv"), ()),
     (("compare", "r.json", "--baseline", "slow:cache=8+sync=yes", "--metric", "p99", "--margin", "3%"), ()),
     (("compare", "r.json", "r.json", "--json"), ()),
