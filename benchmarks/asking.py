@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=1_000)
     args = parser.parse_args()
     tools = {name: by for name, by in (("wrk", by_wrk), ("oha", by_oha)) if shutil.which(name)}
-    if engine_nginx.missing() or not tools:
+    if engine_nginx.explain_unavailability() or not tools:
         print("nginx is not here, or neither wrk nor oha")
         return 3
     tools = {"dyno": by_dyno, **tools}

@@ -20,15 +20,15 @@ from time import perf_counter_ns
 from dyno import registry
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Operations
-from dyno.measure.loop import uncollected
-from dyno.measure.phase import Stopwatch, sampled
+from dyno.measure.loop import disable_collection
+from dyno.measure.phase import Stopwatch, measure_phase
 
 LEAST = 0.95
 
 
 def opened(engine: str, records: int, home: Path) -> Job:
     suite = registry.suite("records")
-    spec = registry.through(suite, registry.engine(engine))
+    spec = registry.reduce_to_suite(suite, registry.engine(engine))
     if spec is None:
         raise SystemExit(f"bare.py: engine {engine} has no port of the suite records")
     params = {setting.name: setting.default for setting in suite.params} | {"records": records, "encoder": "raw"}
@@ -52,12 +52,12 @@ def main() -> int:
             slices = [part for part in workload.work(phase, port, 0, 1, 0) if isinstance(part, Operations)]
             keys = [key for part in slices for key in part.arguments]
             for _ in range(options.pairs):
-                with uncollected(), port.reading() as reader:
+                with disable_collection(), port.reading() as reader:
                     get, begin = reader.get, perf_counter_ns()
                     for key in keys:
                         get(key)
                     bare.append(len(keys) / (perf_counter_ns() - begin) * 1e9)
-                sample = sampled(workload, phase, job, Pace(), Stopwatch())
+                sample = measure_phase(workload, phase, job, Pace(), Stopwatch())
                 mine.append(sample.per_second or 0.0)
                 ratios.append(mine[-1] / bare[-1])
         workload.close()

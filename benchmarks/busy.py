@@ -28,7 +28,7 @@ from pathlib import Path
 from thin import PHASE, serving
 
 from dyno import registry
-from dyno.contracts.histogram import counted
+from dyno.contracts.histogram import count_values
 from dyno.fields import Sample
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
@@ -152,7 +152,7 @@ def measure(path: str, work: Path, clients: int, load: str, seconds: float, reco
 
 
 def busy_share(sample: Sample) -> float:
-    times = counted([sample.histogram])
+    times = count_values([sample.histogram])
     return sum(value * count for value, count in times) / sample.elapsed_ns / sample.clients
 
 
@@ -164,7 +164,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=300, metavar="N", help="default: 300")
     parser.add_argument("--mean", type=float, default=12, metavar="MS", help="mean time of an answer; default: 12")
     args = parser.parse_args()
-    if lacking := registry.engine(ENGINE).lacking():
+    if lacking := registry.engine(ENGINE).explain_unavailability():
         print(f"{ENGINE}: {lacking}", file=sys.stderr)
         return 3
     is_kept = True

@@ -53,9 +53,9 @@ from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import parent, plan
 from dyno.stats import capacity
-from dyno.stats.compare import against, paired, tables
+from dyno.stats.compare import compare_pairs, compare_with_baseline, tables
 from dyno.stats.estimate import estimate
-from dyno.stats.two_runs import between, gate
+from dyno.stats.two_runs import compare_runs, gate
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 SPREAD, SLOWED = 0.04, 0.15
@@ -132,7 +132,7 @@ def _ratio_covered(draw: Draw, number: int, seed: int, repeats: int) -> float:
         drift = np.cumsum(generator.normal(0, SPREAD, number))
         mine = truth * np.exp(draw(generator, number) + drift)
         base = np.exp(draw(generator, number) + drift)
-        over = paired(list(zip(mine.tolist(), base.tolist(), strict=True)))
+        over = compare_pairs(list(zip(mine.tolist(), base.tolist(), strict=True)))
         found += over.low is not None and over.high is not None and over.low <= truth <= over.high
     return found / repeats
 
@@ -174,7 +174,7 @@ def same(seed: int, blocks: int) -> bool:
         for part in chunks(run, CHUNK)
         for table in tables(part)
         for engine in ("sqlite", "lmdb")
-        for comparison in against(table, engine)
+        for comparison in compare_with_baseline(table, engine)
         if comparison.engine.engine == engine
     ]
     if not verdicts:
@@ -218,7 +218,7 @@ def _only(run: Run, cell: int) -> Run:
 
 
 def _fails(before: Run, after: Run) -> bool:
-    return any(judged.state == "slower" for judged in gate(between(before, after, None, MARGIN), MARGIN))
+    return any(judged.state == "slower" for judged in gate(compare_runs(before, after, None, MARGIN), MARGIN))
 
 
 def _two_modes(apart: float) -> Model:
@@ -264,7 +264,7 @@ def capacities(seed: int, searches: int, models: Sequence[Model]) -> bool:
                 covered += figure.low <= true <= figure.high
                 widths.append((figure.high - figure.low) / 2 / figure.rate)
             if at % 2 and previous is not None:
-                verdicts += capacity.compared(figure, previous).kind in ("faster", "slower")
+                verdicts += capacity.compare_capacities(figure, previous).kind in ("faster", "slower")
             previous = figure
         near, nearer = (sum(error < limit for error in errors) / searches for limit in (NEAR, NEAR_CLIFF))
         known = [error for error in errors if error < float("inf")]

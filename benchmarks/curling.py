@@ -109,7 +109,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=50)
     turns = parser.parse_args().turns
-    if shutil.which("curl") is None or engine_nginx.missing(tls=True):
+    if shutil.which("curl") is None or engine_nginx.explain_unavailability(tls=True):
         print("curl or nginx is not here")
         return 3
     bad = False

@@ -23,7 +23,7 @@ from dyno import registry
 from dyno.contracts.model import Phase
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Workload
-from dyno.measure.phase import Stopwatch, sampled
+from dyno.measure.phase import Stopwatch, measure_phase
 from dyno.suites.records import layer
 
 PHASES = ("rand-key", "rand-index", "scan", "update")
@@ -50,7 +50,7 @@ def packing() -> dict[str, float]:
 
 def each_ns(workload: Workload, phase: Phase, job: Job, pack: Pack) -> float:
     layer.pack = pack  # type: ignore[attr-defined]
-    sample = sampled(workload, phase, job, Pace(), Stopwatch())
+    sample = measure_phase(workload, phase, job, Pace(), Stopwatch())
     used = sample.client or {}
     return ((used.get("user_ns") or 0) + (used.get("system_ns") or 0)) / sample.items
 
@@ -72,7 +72,7 @@ def main() -> int:
     params = {setting.name: setting.default for setting in suite.params} | {"records": args.records}
     with tempfile.TemporaryDirectory(dir=".") as place:
         home, options = Path(place).absolute(), spec.resolve({})
-        job = Job(spec.through("ordered-kv"), home, spec.default_tier, options, params, seed=1, clients=1)
+        job = Job(spec.reduce_to_port("ordered-kv"), home, spec.default_tier, options, params, seed=1, clients=1)
         workload = suite.workload(job)
         for phase in suite.phases:
             if phase.name not in PHASES:

@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S")
     parser.add_argument("--turns", type=int, default=3, metavar="N")
     options = parser.parse_args()
-    if lacking := engine("postgresql").lacking() or engine("dask").lacking():
+    if lacking := engine("postgresql").explain_unavailability() or engine("dask").explain_unavailability():
         print(f"postgresql or dask {lacking}")
         return NOTHING_HERE
     hosts = [f"127.0.0.{2 + at}" for at in range(options.machines)]

@@ -38,7 +38,7 @@ from statistics import median
 from typing import NamedTuple
 
 from dyno import results
-from dyno.stats.estimate import apart, around
+from dyno.stats.estimate import compare_unpaired, make_interval
 from dyno.stats.summary import client_cpu_ns, summarize
 
 HERE = Path(__file__).resolve().parents[1]
@@ -244,8 +244,8 @@ def compared(theirs: Sequence[Turn], ours: Sequence[Turn]) -> int:
     for storage, phase in wall[0]:
         for what, (base, mine) in (("on the wall", wall), ("of the CPU", cpu)):
             times, own = base[storage, phase], mine[storage, phase]
-            ratio = apart(own, times)
-            found = around(math.exp(ratio.log), ratio, CONFIDENCE)
+            ratio = compare_unpaired(own, times)
+            found = make_interval(math.exp(ratio.log), ratio, CONFIDENCE)
             assert found.low is not None and found.high is not None
             off = not 1 - CLOSE <= found.median <= 1 + CLOSE
             far = far or (off and phase in SAME and what == "on the wall")

@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=1_000)
     parser.add_argument("--requests", type=int, default=10_000, metavar="N", help="of a phase; default: 10000")
     args = parser.parse_args()
-    if lacking := registry.engine(args.engine).lacking():
+    if lacking := registry.engine(args.engine).explain_unavailability():
         print(f"{args.engine} {lacking}")
         return 3
     params = {

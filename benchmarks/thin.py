@@ -41,7 +41,7 @@ from dyno.contracts.model import Tier
 from dyno.options import RunRequest
 from dyno.report.tables import units
 from dyno.runner import parent, plan
-from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
+from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, center, make_interval
 from dyno.stats.summary import summarize
 
 PHASE, TIER = "rand-key", Tier.PROCESS
@@ -350,13 +350,13 @@ def show(engine: str, clients: int, offered: float | None, seen: dict[str, list[
 def compared(ratios: Sequence[float]) -> str:
     if len(ratios) < FEWEST_TRIALS:
         return f"{median(ratios):.2f}"
-    found = around(median(ratios), center(ratios), CONFIDENCE)
+    found = make_interval(median(ratios), center(ratios), CONFIDENCE)
     return f"{found.median:.2f} ({found.low:.2f} – {found.high:.2f})"
 
 
 def lacking(engine: str) -> str | None:
     tool = CONTESTS[engine][1]
-    return registry.engine(engine).lacking() or (None if shutil.which(tool) else f"needs {tool}")
+    return registry.engine(engine).explain_unavailability() or (None if shutil.which(tool) else f"needs {tool}")
 
 
 def numbers(text: str) -> list[int]:

@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from dyno import results
-from dyno.stats.compare import paired
+from dyno.stats.compare import compare_pairs
 from dyno.stats.metric import THROUGHPUT, speeds
 from dyno.stats.summary import CellSummary, summarize
 
@@ -114,7 +114,7 @@ def alike(blocks: int, home: Path) -> bool:
     one, other = (speeds(row, THROUGHPUT) for row in rows(by_dyno(words, home)))
     shared = sorted(one.keys() & other.keys())
     chunks = [shared[at : at + CHUNK] for at in range(0, len(shared) - CHUNK + 1, CHUNK)] or [shared]
-    kinds = [paired([(one[block], other[block]) for block in chunk]).kind for chunk in chunks]
+    kinds = [compare_pairs([(one[block], other[block]) for block in chunk]).kind for chunk in chunks]
     wrong = sum(kind in ("faster", "slower") for kind in kinds)
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
     print(f"equal commands, {len(chunks)} comparisons of {CHUNK} blocks: {counts}", flush=True)
@@ -126,7 +126,7 @@ def planted(home: Path) -> bool:
     path = by_dyno(["sleep 0.05", "sleep 0.0515"], home)
     took = time.monotonic() - begin
     one, other = (speeds(row, THROUGHPUT) for row in rows(path))
-    verdict = paired([(one[block], other[block]) for block in one.keys() & other.keys()], margin=0.01)
+    verdict = compare_pairs([(one[block], other[block]) for block in one.keys() & other.keys()], margin=0.01)
     print(f"3 % longer: {verdict.kind}, ratio {verdict.ratio:.4f}, in {took:.1f} s")
     return verdict.kind == "faster" and took <= FOUND_S
 

@@ -32,7 +32,7 @@ from dyno.contracts.roles import define_suite
 from dyno.contracts.suite import Job, Workload
 from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.postgresql import Postgres
-from dyno.measure.phase import Stopwatch, sampled
+from dyno.measure.phase import Stopwatch, measure_phase
 from dyno.suites.oltp.workload import OltpWorkload
 
 WITHIN = 0.05
@@ -75,7 +75,7 @@ PATTERNS = (r"transactions:\s+\d+\s+\(([\d.]+) per sec", r"tps = ([\d.]+)")
 @contextmanager
 def started(engine: str, place: Path, tier: Tier) -> Iterator[Job]:
     """A job on a running server."""
-    suite, spec = registry.suite("oltp"), registry.engine(engine).through("transactions")
+    suite, spec = registry.suite("oltp"), registry.engine(engine).reduce_to_port("transactions")
     params = {setting.name: setting.default for setting in suite.params} | TABLES
     options = spec.resolve({})
     assert spec.server is not None
@@ -122,14 +122,14 @@ def by_hand(words: list[str], environment: dict[str, str], workload: OltpWorkloa
 
 def own_sql(job: Job, client: str) -> Any:
     """A trial of pgbench's scripts as the user's own SQL."""
-    spec = registry.engine(job.spec.name).through("sql")
+    spec = registry.engine(job.spec.name).reduce_to_port("sql")
     job = replace(job, options=spec.resolve({"client": client} if client else {}))
     params = {"operations": 0, "scale": TABLES["bank_scale"]}
     return MADE.workload(replace(job, spec=spec, params=params))
 
 
 def through_dyno(workload: Workload, phase: Phase, job: Job, pace: Pace) -> float:
-    sample = sampled(workload, phase, job, pace, Stopwatch())
+    sample = measure_phase(workload, phase, job, pace, Stopwatch())
     if sample.void or sample.per_second is None:
         raise SystemExit(f"{job.spec.name}, {phase.name}: {sample.void}")
     return sample.per_second

@@ -100,7 +100,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1, metavar="S", help="of each run; default: 1")
     parser.add_argument("--records", type=int, default=5_000, metavar="N", help="default: 5000")
     args = parser.parse_args()
-    engines = args.engine or [name for name in ENGINES if not registry.engine(name.partition(":")[0]).lacking()]
+    engines = args.engine or [
+        name for name in ENGINES if not registry.engine(name.partition(":")[0]).explain_unavailability()
+    ]
     seen: dict[str, tuple[list[Turn], list[Turn]]] = {engine: ([], []) for engine in engines}
     shuffle, failed = random.Random(1), False
     for _ in range(args.turns):

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from dyno import results
 from dyno.results import Run
-from dyno.stats.estimate import apart, around
+from dyno.stats.estimate import compare_unpaired, make_interval
 from dyno.stats.summary import summarize
 
 HERE = Path(__file__).resolve().parents[1]
@@ -128,8 +128,8 @@ def _rates(runs: Sequence[Run]) -> Rows:
 def _compared(before: Sequence[Run], after: Sequence[Run]) -> int:
     a, b, changed = _rates(before), _rates(after), 0
     for key in (key for key in b if len(b[key]) > 2 and len(a.get(key, ())) > 2):
-        ratio = apart(b[key], a[key])
-        found = around(math.exp(ratio.log), ratio, CONFIDENCE)
+        ratio = compare_unpaired(b[key], a[key])
+        found = make_interval(math.exp(ratio.log), ratio, CONFIDENCE)
         assert found.low is not None and found.high is not None
         other = not found.low <= 1 <= found.high
         changed += other

@@ -25,7 +25,7 @@ def require(spec: EngineSpec) -> None:
     """Skips the test (or fails it in CI) if the engine can't run here. An untested engine is skipped everywhere."""
     if spec.listing.untested:
         pytest.skip(f"engine {spec.name}: {spec.listing.untested}")
-    if lacking := spec.lacking():
+    if lacking := spec.explain_unavailability():
         unavailable(f"engine {spec.name} {lacking}")
 
 

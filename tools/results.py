@@ -45,7 +45,7 @@ def page(name: str, run: Run) -> str:
     preset = replica.size(experiment, run)
     size = "" if preset is None else f" --preset {preset}"
     usual = registry.suite(run.plan.suite).presets[run.header.preset or "quick"].samples
-    if run.plan.samples != experiment.sized(preset).get("samples", usual):
+    if run.plan.samples != experiment.plan_at_preset(preset).get("samples", usual):
         size += f" --samples {run.plan.samples}"
     repeat = f"To repeat it: `dyno replicate {experiment.name}{size}`."
     return "\n\n".join([f"{measured}. {repeat}", sections.markdown(replica.sections(experiment, run))])

@@ -80,7 +80,7 @@ class Field:
         return {column: value.get(part) for column, part in self.columns.items()} if value is not None else {}
 
 
-def measured(default: Any = MISSING, factory: Any = MISSING, **declared: Any) -> Any:
+def declare_quantity(default: Any = MISSING, factory: Any = MISSING, **declared: Any) -> Any:
     """A row of the table. Without a default, every sample of a run file must have it."""
     row = {"field": Field(**declared)}
     return (
@@ -96,42 +96,42 @@ def _latencies(stem: str) -> dict[str, str]:
 class Counted:
     """What each client of a phase counts, and all of them together. Times are whole nanoseconds; unknown is None."""
 
-    operations: Count = measured(merge=SUM, summary=TOTAL, shown=EVERYWHERE)
+    operations: Count = declare_quantity(merge=SUM, summary=TOTAL, shown=EVERYWHERE)
     """Timed calls: operations, transactions, or 1 for each client and round of a bulk phase."""
-    items: Count = measured(merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
+    items: Count = declare_quantity(merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
     """What the throughput counts, in `unit`; failed operations are left out."""
-    elapsed_ns: Count = measured(merge=LONGEST, summary=MEDIAN, shown=EVERYWHERE)
+    elapsed_ns: Count = declare_quantity(merge=LONGEST, summary=MEDIAN, shown=EVERYWHERE)
     """Time inside the timed region, from the first call to the last return without Dyno's pauses; waiting for
     operations that are due is included. For several clients of a closed loop: the time of all operations at the rate
     that was reached while all clients were at work, if at least half of the operations ended in such times."""
-    busy_ns: Count = measured(merge=SUM, shown=(SAMPLES,))
+    busy_ns: Count = declare_quantity(merge=SUM, shown=(SAMPLES,))
     """Time inside the engine's calls and transactions; the rest is the harness."""
-    errors: Count = measured(merge=SUM, shown=(SAMPLES,))
+    errors: Count = declare_quantity(merge=SUM, shown=(SAMPLES,))
     """Operations that raised: in `operations`, but neither in `items` nor in the latencies."""
-    ended_by: Text = measured(merge=REASON, shown=(SAMPLES,))
+    ended_by: Text = declare_quantity(merge=REASON, shown=(SAMPLES,))
     """Why the phase ended: `count` (all operations were done), `budget`, `duration` or `checks` (the time for checks
     of answers was over; every operation counted was checked)."""
-    checked: Count = measured(merge=SUM)
+    checked: Count = declare_quantity(merge=SUM)
     """Answers that were compared with the dataset."""
-    wall_ns: Count | None = measured(None, merge=LONGEST, summary=MEDIAN, shown=EVERYWHERE)
+    wall_ns: Count | None = declare_quantity(None, merge=LONGEST, summary=MEDIAN, shown=EVERYWHERE)
     """From the first call to the last return by the wall clock, with Dyno's pauses; null in a file that lacks it."""
-    due: Count | None = measured(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
+    due: Count | None = declare_quantity(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
     """Operations that were due in the measured time, done or not; null in a closed loop."""
-    judged: Count | None = measured(None, merge=SUM, shown=(SAMPLES,))
+    judged: Count | None = declare_quantity(None, merge=SUM, shown=(SAMPLES,))
     """In a search for a capacity: of the operations due, those that were judged by its limits: all but those of the
     warm-up and of the first fifth after it."""
-    broken: Mapping[Text, Count] = measured(merge=SUMS, factory=dict)
+    broken: Mapping[Text, Count] = declare_quantity(merge=SUMS, factory=dict)
     """Of these, the operations that broke each limit: failed, answered too late, or never begun."""
-    bulk: bool = measured(False, merge=ANY, shown=(SAMPLES,))
+    bulk: bool = declare_quantity(False, merge=ANY, shown=(SAMPLES,))
     """Whether the phase was one timed call over all items."""
-    bytes: Count | None = measured(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
+    bytes: Count | None = declare_quantity(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
     """Bytes that the operations moved, from which the bandwidth follows; null if the suite doesn't count them."""
-    reported_by: Text | None = measured(None, merge=FIRST, summary=NAMES, shown=EVERYWHERE)
+    reported_by: Text | None = declare_quantity(None, merge=FIRST, summary=NAMES, shown=EVERYWHERE)
     """The outside tool, with its version, that did and measured the work, which is in no ratio with what Dyno timed;
     null for what Dyno timed itself."""
-    first_error: Text | None = measured(None, merge=FIRST)
+    first_error: Text | None = declare_quantity(None, merge=FIRST)
     """The first exception."""
-    void: Text | None = measured(None, merge=FIRST)
+    void: Text | None = declare_quantity(None, merge=FIRST)
     """The wrong answer for which the phase counts for nothing; null if every answer was right."""
 
 
@@ -139,28 +139,28 @@ class Counted:
 class Sample(Counted):
     """What one trial measured for one phase."""
 
-    phase: Text = measured()
+    phase: Text = declare_quantity()
     """The phase."""
-    unit: Text = measured(shown=(SAMPLES,))
+    unit: Text = declare_quantity(shown=(SAMPLES,))
     """What is counted: `key`, `op`."""
-    clients: Positive = measured(1)
+    clients: Positive = declare_quantity(1)
     """Clients at work."""
-    threads: bool = measured(False)
+    threads: bool = declare_quantity(False)
     """Whether several clients were threads of one process, which share the interpreter's lock."""
-    load: Text | None = measured(None, shown=(SAMPLES,))
+    load: Text | None = declare_quantity(None, shown=(SAMPLES,))
     """What loaded the server: `library`, the engine's client library, or `native`, Dyno's own loop; null without a
     server, for the work of an outside tool, and in a file that lacks it."""
-    load_processes: Positive | None = measured(None, shown=(SAMPLES,))
+    load_processes: Positive | None = declare_quantity(None, shown=(SAMPLES,))
     """Processes that loaded the server; null where `load` is."""
-    least_served: Count | None = measured(None)
+    least_served: Count | None = declare_quantity(None)
     """Operations that no client of the least served tenth exceeded; null for one client, for the work of an outside
     tool, and in a file that lacks it. Clients without any work don't count."""
-    fair_share: Count | None = measured(None)
+    fair_share: Count | None = declare_quantity(None)
     """Operations of a client, had all been served alike: the larger of mean and median; null where `least_served`
     is."""
-    pause_cpu_ns: Count | None = measured(None, summary=MEDIAN, shown=EVERYWHERE)
+    pause_cpu_ns: Count | None = declare_quantity(None, summary=MEDIAN, shown=EVERYWHERE)
     """CPU time that the engine and its server used while Dyno had stopped the clock, which is in no figure."""
-    histogram: Histogram | None = measured(
+    histogram: Histogram | None = declare_quantity(
         None,
         merge=TOGETHER,
         summary=PERCENTILES,
@@ -171,41 +171,41 @@ class Sample(Counted):
     )
     """Service times of operations that succeeded, as are all other latencies: HdrHistogram's compressed interchange
     format, as base64; null for a bulk phase."""
-    slowest_at_ns: Count | None = measured(None, merge=SLOWEST, tally="slowest")
+    slowest_at_ns: Count | None = declare_quantity(None, merge=SLOWEST, tally="slowest")
     """When the slowest of these operations began, counted from the start of the phase; null if Dyno timed none."""
-    by_kind: Mapping[Text, Histogram | None] = measured(
+    by_kind: Mapping[Text, Histogram | None] = declare_quantity(
         merge=TOGETHER, summary=EACH_PERCENTILES, shown=(JSON,), factory=dict, key="latency_by_kind_ns"
     )
     """A histogram for each kind of operation; empty for a phase of one kind."""
-    by_part: Mapping[Text, Histogram | None] = measured(
+    by_part: Mapping[Text, Histogram | None] = declare_quantity(
         merge=TOGETHER, summary=EACH_PERCENTILES, shown=(JSON,), factory=dict, key="latency_by_part_ns"
     )
     """A histogram for each named part of the latencies; empty if operations have no parts."""
-    by_machine: Mapping[Text, Histogram | None] = measured(
+    by_machine: Mapping[Text, Histogram | None] = declare_quantity(
         merge=TOGETHER, summary=EACH_PERCENTILES, shown=(JSON,), factory=dict, key="latency_by_machine_ns"
     )
     """A histogram for each machine, by its host; empty if all clients ran on this machine."""
-    machines: Mapping[Text, Machine] = measured(factory=dict)
+    machines: Mapping[Text, Machine] = declare_quantity(factory=dict)
     """Of each of these machines: clients and their processes, usable cores, operations, elapsed and CPU time, p99 of
     lateness and of response times, round trip to the server, and how far its clock was ahead and moved meanwhile."""
-    response: Histogram | None = measured(
+    response: Histogram | None = declare_quantity(
         None, merge=TOGETHER, summary=PERCENTILES, shown=EVERYWHERE, columns=_latencies("response"), key="response_ns"
     )
     """Response times, from when an operation was due: a histogram; null in a closed loop."""
-    late: Histogram | None = measured(
+    late: Histogram | None = declare_quantity(
         None, merge=TOGETHER, summary=PERCENTILES, shown=(JSON, SAMPLES), columns=_latencies("late"), key="late_ns"
     )
     """By how much later operations began than they would have, had Dyno never been late: a histogram; null in a
     closed loop."""
-    series: Annotated[tuple[Point, ...], Meta(max_length=MOST_POINTS)] = measured(
+    series: Annotated[tuple[Point, ...], Meta(max_length=MOST_POINTS)] = declare_quantity(
         (), merge=TOGETHER, summary=EACH, shown=(JSON,)
     )
     """The phase over its measured time: a point for each interval in which an operation ended; empty for a bulk
     phase, and if all ended in the first."""
-    temperature: Text = measured("none", summary=AGREED, shown=EVERYWHERE)
+    temperature: Text = declare_quantity("none", summary=AGREED, shown=EVERYWHERE)
     """`hot` or `cold`: proven; `lukewarm`: not proven hot (or cold) as requested; `none`: neither was requested, or
     it is a null engine's cold phase."""
-    residency: Residency | None = measured(
+    residency: Residency | None = declare_quantity(
         None,
         summary=WORST_SHARE,
         shown=(JSON, SAMPLES),
@@ -214,7 +214,7 @@ class Sample(Counted):
     )
     """Of a cold phase: data of the trial's files, how much of it was in the page cache after the eviction, and how it
     was evicted."""
-    client: Used | None = measured(
+    client: Used | None = declare_quantity(
         None,
         merge=SUM,
         summary=MEDIANS,
@@ -223,36 +223,36 @@ class Sample(Counted):
         tally="usage",
     )
     """What the clients' processes used during the phase; CPU time and waiting are without Dyno's pauses."""
-    server: Used | None = measured(
+    server: Used | None = declare_quantity(
         None, summary=MEDIANS, shown=(JSON, SAMPLES), columns={f"server_{part}": part for part in USED}
     )
     """The same of the processes that serve the engine, and their descendants; null if there are none."""
-    client_peak_bytes: Count | None = measured(
+    client_peak_bytes: Count | None = declare_quantity(
         None, merge=SUM_OF_ALL, summary=MEDIAN, shown=EVERYWHERE, tally="peak_bytes"
     )
     """The most resident memory that the clients' processes had during the phase, each at its own peak. It includes
     Dyno's own memory and what earlier phases left. Pages that processes share count in each. If operations are
     programs to run, the largest program's. Null if the kernel can't measure it phase by phase, for the work of an
     outside tool, and in a file that lacks it."""
-    server_peak_bytes: Count | None = measured(None, summary=MEDIAN, shown=EVERYWHERE)
+    server_peak_bytes: Count | None = declare_quantity(None, summary=MEDIAN, shown=EVERYWHERE)
     """The same of the processes that serve the engine, and of their descendants at the end of the phase; null without
     a server, for a user's own, and if the kernel can't measure it."""
-    device: Used | None = measured(
+    device: Used | None = declare_quantity(
         None, shown=(SAMPLES,), columns={f"device_{part}": part for part in ("read_bytes", "written_bytes")}
     )
     """Read from and written to the block device of the work directory during the phase, by anybody."""
-    bytes_on_disk: Count | None = measured(None, summary=MEDIAN_OF_KNOWN, shown=EVERYWHERE)
+    bytes_on_disk: Count | None = declare_quantity(None, summary=MEDIAN_OF_KNOWN, shown=EVERYWHERE)
     """Allocated bytes of the engine's files, once it had settled; null for an engine without files."""
-    settled: bool | None = measured(None)
+    settled: bool | None = declare_quantity(None)
     """Whether the engine came to rest within 10 s after the phase; null for a phase that does not write."""
-    written_bytes: Change | None = measured(None, shown=(SAMPLES,))
+    written_bytes: Change | None = declare_quantity(None, shown=(SAMPLES,))
     """To be sent to the device by clients and server, from before the phase until the engine had settled."""
-    payload_bytes: Count | None = measured(None, shown=(SAMPLES,))
+    payload_bytes: Count | None = declare_quantity(None, shown=(SAMPLES,))
     """What an application gave to be stored in the phase's items; null if the suite doesn't count it."""
-    maintenance: Mapping[Text, Count | None] = measured(factory=dict)
+    maintenance: Mapping[Text, Count | None] = declare_quantity(factory=dict)
     """In a search for a capacity: how often the engine did its occasional work during the phase, by name, such as
     `checkpoint`; null if it can't be known. Empty for a phase that does not write."""
-    facts: Mapping[Text, Fact] = measured(factory=dict)
+    facts: Mapping[Text, Fact] = declare_quantity(factory=dict)
     """The suite's facts about the store after the phase, by name; empty for most suites."""
 
     @property

@@ -36,5 +36,5 @@ def request(url: str, **options: Any) -> dict[str, Any]:
     from dyno.suites.http.client import Client
     from dyno.suites.http.options import Options
 
-    with Client(Options.of(options)) as client:
+    with Client(Options.from_dict(options)) as client:
         return client.request(url)

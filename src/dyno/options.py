@@ -32,7 +32,7 @@ from dyno.contracts.settings import (
     TIME,
     WHOLE,
     Kind,
-    unknown,
+    unknown_name_message,
 )
 from dyno.contracts.value_types import MOST
 
@@ -70,7 +70,7 @@ class Option:
     def check(self, value: Any) -> None:
         """Raises UsageError if the value is out of range or not one of the choices."""
         if self.choices and value not in self.choices:
-            raise UsageError(unknown(self.key, value, self.choices))
+            raise UsageError(unknown_name_message(self.key, value, self.choices))
         if self.least is not None and not self.least <= value < math.inf:
             least = "50 MiB" if self.least == LEAST_MEMORY else f"{self.least:g}"
             raise UsageError(f"{self.key}: expected at least {least}, got {value:g}")
@@ -399,7 +399,7 @@ class PlanOptions:
         )
 
 
-def requested(request: RunRequest) -> dict[str, Any]:
+def requested_options(request: RunRequest) -> dict[str, Any]:
     """The options of a plan that the user gave, by name."""
     values = {each.name: getattr(request, each.name, None) for each in fields(PlanOptions)}
     return {name: value for name, value in values.items() if value is not None}

@@ -182,7 +182,7 @@ class Bench:
     ) -> Measured:
         from dyno.contracts.model import UsageError
         from dyno.library.baseline import Measurement
-        from dyno.library.function import measured
+        from dyno.library.function import measure_calls
 
         session = self._session
         test = f"{self._node.nodeid}[{name}]" if name else str(self._node.nodeid)
@@ -191,7 +191,7 @@ class Bench:
         refusal = None
         try:
             samples = session.samples if session.turns is None else 1
-            result = measured(function, arguments, samples, session.seconds, check, setup, inflight)
+            result = measure_calls(function, arguments, samples, session.seconds, check, setup, inflight)
         except UsageError as error:
             refusal = str(error)
         # Fail outside the exception handler, so that pytest prints only one error.
@@ -199,7 +199,7 @@ class Bench:
             pytest.fail(f"{test}: {refusal}", pytrace=False)
         session.names.add(test)
         line, failure = _compare(session, test, result, self._margin)
-        self._measurements.append(Measurement.of(test, line, result))
+        self._measurements.append(Measurement.from_result(test, line, result))
         if failure is not None:
             pytest.fail(failure, pytrace=False)
         return result
@@ -267,7 +267,7 @@ def _margin_of(node: pytest.Item, default: float) -> float:
 def _compare(session: Session, test: str, result: Measured, margin: float) -> tuple[str, str | None]:
     """Returns the line for the summary, and the reason to fail the test; None if the test is not slower than the
     baseline allows."""
-    from dyno.library.function import judged
+    from dyno.library.function import judge_times
     from dyno.report.tables import units, wording
     from dyno.stats.estimate import estimate
     from dyno.stats.metric import MEMORY, THROUGHPUT
@@ -288,8 +288,8 @@ def _compare(session: Session, test: str, result: Measured, margin: float) -> tu
     now = dict(enumerate(values)) if turns is None else turns.blocks(test, metric, values[0])
     if turns is not None and turns.number + 1 < turns.planned:
         return f"{test}: {figure}, turn {turns.number + 1} of {turns.planned}: judged in the last", None
-    verdict = judged(now, before, margin, session.paired)
-    text = wording.gated(verdict, MEMORY if of_memory else THROUGHPUT)
+    verdict = judge_times(now, before, margin, session.paired)
+    text = wording.format_gate_verdict(verdict, MEMORY if of_memory else THROUGHPUT)
     what = "needs more memory" if of_memory else "is slower"
     slower = f"{test} {what} than the baseline allows ({margin:.0%}): {text}"
     return f"{test}: {figure}, {text}", slower if verdict.kind == "slower" else None
@@ -369,7 +369,7 @@ class Collector:
 
             if self._measurements:
                 by = MEMORY if session.metric == "memory" else None
-                lines.append(wording.how(session.paired, wording.level(GATE_CONFIDENCE), by))
+                lines.append(wording.explain_ratios(session.paired, wording.level(GATE_CONFIDENCE), by))
             lines += [
                 f"{before.path} was measured with {name} {then}, and this is {name} {now}"
                 for name, now in origin().items()

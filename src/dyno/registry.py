@@ -25,7 +25,7 @@ from dyno.contracts.engine import EngineSpec, moved_field
 from dyno.contracts.model import BASE, VARIANT, UsageError
 from dyno.contracts.roles import define_suite, variants_of
 from dyno.contracts.sanitize import sanitize, unsafe_texts
-from dyno.contracts.settings import Setting, choice, unknown
+from dyno.contracts.settings import Setting, choice, unknown_name_message
 from dyno.contracts.suite import Suite
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
@@ -38,10 +38,10 @@ INFO = (".dist-info", ".egg-info")
 @cache
 def _sources(kind: str) -> dict[str, str]:
     """Returns 'module:attribute' by name. A plug-in can't replace one of Dyno's own suites or engines."""
-    return {**dict(_plugins(GROUPS[kind])), **own(kind)}
+    return {**dict(_plugins(GROUPS[kind])), **find_own(kind)}
 
 
-def own(kind: str) -> dict[str, str]:
+def find_own(kind: str) -> dict[str, str]:
     """Returns 'module:attribute' by name of the engines or suites that come with Dyno.
 
     A family of engines is a package with several engines. A module `engine_NAME` declares one of them. A module
@@ -106,7 +106,7 @@ def _load(kind: str, name: str) -> Any:
         # Also suggest engines by title: no engine is called 'zodb', but several titles have that word.
         titles = {spec.name: spec.title.lower().replace("'s", "") for spec in engines()} if kind == "engine" else {}
         kin = [other for other, title in titles.items() if name.lower() in re.findall(r"[\w.]+", title)]
-        raise UsageError(unknown(kind, name, known, kin))
+        raise UsageError(unknown_name_message(kind, name, known, kin))
     module, _, attribute = known[name].partition(":")
     where = sanitize(f"{kind} {name} ({known[name]})", keep="")
     try:
@@ -116,7 +116,7 @@ def _load(kind: str, name: str) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise UsageError(f"{where} can't be imported: {moved_field(error) or _described(error)}") from error
+        raise UsageError(f"{where} can't be imported: {moved_field(error) or _describe_error(error)}") from error
     # Check only plug-ins here. Tests check Dyno's own declarations, which are so many that each start would be
     # slower.
     plugin = not module.startswith(tuple(f"{package}." for package in GROUPS.values()))
@@ -131,11 +131,11 @@ def _load(kind: str, name: str) -> Any:
         line = str(error)
         raise UsageError(line if line.startswith(where) else sanitize(f"{where}: {line}", keep="")) from None
     except Exception as error:
-        raise UsageError(f"{where} is no {KINDS[kind].__name__}: {_described(error)}") from None
+        raise UsageError(f"{where} is no {KINDS[kind].__name__}: {_describe_error(error)}") from None
     return declaration
 
 
-def _described(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {sanitize(' '.join(exception_text(error).split()))}"
 
 
@@ -221,7 +221,7 @@ def attempt(kind: str, name: str) -> Any:
         return str(error)
 
 
-def broken() -> list[str]:
+def list_broken() -> list[str]:
     """Returns a line with the reason for each engine or suite that can't be imported."""
     attempts = (attempt(kind, name) for kind in GROUPS for name in names(kind))
     return [line for line in attempts if isinstance(line, str)]
@@ -229,13 +229,13 @@ def broken() -> list[str]:
 
 def engines_for(suite: Suite) -> list[EngineSpec]:
     """Returns the engines that implement one of the suite's ports, each reduced to that port."""
-    return [spec for each in engines() if (spec := through(suite, each)) is not None]
+    return [spec for each in engines() if (spec := reduce_to_suite(suite, each)) is not None]
 
 
-def through(suite: Suite, spec: EngineSpec) -> EngineSpec | None:
+def reduce_to_suite(suite: Suite, spec: EngineSpec) -> EngineSpec | None:
     """Returns the engine reduced to the first of the suite's ports that it implements; None if it implements none. If
     the suite has variants, the engine has the option that chooses one."""
-    reduced = next((spec.through(port) for port in suite.ports if port in spec.ports), None)
+    reduced = next((spec.reduce_to_port(port) for port in suite.ports if port in spec.ports), None)
     variants = variants_of(suite)
     if reduced is None or not variants:
         return reduced

@@ -304,7 +304,7 @@ def test_report_usage_error_is_one_line(shell: Shell, small: Path, words: list[s
 def test_missing_library_error_shows_install_command(shell: Shell, small: Path, library: str) -> None:
     without = f"import sys; sys.modules[{library!r}] = None; from dyno.cli import main; main()"
     ended = shell.sh(COMMAND[0], "-c", without, "report", small)
-    assert ended.status == 2 and installation.extra("report") in ended.err and is_one_line(ended.err)
+    assert ended.status == 2 and installation.extra_command("report") in ended.err and is_one_line(ended.err)
     assert not (shell.home / "r.html").exists()
 
 

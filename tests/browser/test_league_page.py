@@ -297,7 +297,7 @@ def test_a_forged_bundle_is_refused(bundle: Path, tmp_path: Path, shell: Shell) 
     trial["samples"][0]["elapsed_ns"] = 2 * trial["duration_ns"]
     contents["run.json"] = b"\n".join([header, run_line(trial).rstrip(), *rest, b""])
     members = {each.name: (each.role, contents[each.name]) for each in manifest.members}
-    bundle.write_bytes(container.packed(members, []))
+    bundle.write_bytes(container.pack_members(members, []))
     ended = shell.dyno("site", bundle, "-o", tmp_path / "out")
     assert ended.status == 2 and is_one_line(ended.err), ended.err
     assert "contradicts itself" in ended.err

@@ -22,7 +22,7 @@ DEFECTS = [name for name in toys.STORES if name not in toys.SOUND]
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory):
     """Records each store once."""
-    if why := recorder.unavailable():
+    if why := recorder.explain_unavailability():
         unavailable(why)
 
     @cache
@@ -65,7 +65,7 @@ def test_a_planted_defect_is_found(recorded, tmp_path: Path, name: str) -> None:
 
     small = shrink(state, fails)
     assert fails(small)
-    assert len(small.lost()) <= len(state.lost())
+    assert len(small.lost_changes()) <= len(state.lost_changes())
     assert len(explain(small)) <= 4
 
 

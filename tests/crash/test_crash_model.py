@@ -212,7 +212,7 @@ def test_unfinished_flush_promises_nothing(model: str) -> None:
 def test_a_hint_is_no_flush(model: str, hint: str) -> None:
     tape = Tape(f=OLD).write("f", 0, A).hint(hint, "f")
     assert OLD in data(ends(tape, model))
-    lost = next(state for state in states(tape, model) if state.lost() and state.point >= 4)
+    lost = next(state for state in states(tape, model) if state.lost_changes() and state.point >= 4)
     assert f"({hint} is none)" in explain(lost)[0]
 
 

@@ -16,12 +16,12 @@ from needed import unavailable
 
 from dyno.crash import recorder
 from dyno.crash.model import draws
-from dyno.crash.record import Create, Flush, Hint, Mark, Record, Unlink, Write, read, replayed
+from dyno.crash.record import Create, Flush, Hint, Mark, Record, Unlink, Write, read, replay_record
 
 
 @pytest.fixture(autouse=True)
 def able() -> None:
-    if why := recorder.unavailable():
+    if why := recorder.explain_unavailability():
         unavailable(why)
 
 
@@ -45,7 +45,7 @@ def there(root: Path) -> dict[str, bytes]:
 
 
 def kept(record: Record) -> dict[str, bytes]:
-    names, contents = replayed(record)
+    names, contents = replay_record(record)
     found = {name: node for name, node in names.items() if node.kind == "file"}
     return {name: bytes(contents.get(node.number, record.first(node.number))) for name, node in found.items()}
 

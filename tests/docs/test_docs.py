@@ -51,7 +51,7 @@ EXAMPLES = ROOT / "examples"
 
 def ours(kind: str) -> list[str]:
     """Names of the engines or suites that come with Dyno. Installed plug-ins have their own documentation."""
-    return sorted(registry.own(kind))
+    return sorted(registry.find_own(kind))
 
 
 def plain(cell: str) -> str:
@@ -168,7 +168,7 @@ def test_every_field_of_a_run_file_is_read(run_files: list[Path]) -> None:
 
 @pytest.mark.parametrize("name", ours("suite"))
 def test_suite_declarations_survive_writing_and_loading(name: str, tmp_path: Path) -> None:
-    engine, *_ = (spec for spec in registry.engines_for(registry.suite(name)) if not spec.lacking())
+    engine, *_ = (spec for spec in registry.engines_for(registry.suite(name)) if not spec.explain_unavailability())
     # The suite sql has no phases of its own.
     query = {"transactions": {"query": {"script": "SELECT 1"}}} if name == "sql" else None
     run_plan = plan.make(RunRequest(suite=name, engines=[engine.name], definition=query))
@@ -300,7 +300,7 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
         words = [*words, "--trust"]
     monkeypatch.setattr("dyno.runner.parent.execute", execute)
     # The plan doesn't depend on whether its engines are installed: some are only downloaded for the long runs.
-    monkeypatch.setattr(EngineSpec, "lacking", lambda *_: None)
+    monkeypatch.setattr(EngineSpec, "explain_unavailability", lambda *_: None)
     # Some commands make no plan: `dyno replicate` alone lists experiments.
     with suppress(Planned):
         cli.dyno.main(words, standalone_mode=False)

@@ -263,7 +263,7 @@ def test_plugin_engine_reports_settings_of_its_tier(plugin: Callable[[str], Modu
 def test_plugin_suite_sorts_different_lists_each_round(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
-    job = Job(spec.through("sorting"), Path(), None, {}, {"length": 9, "lists": 3}, seed=1, clients=1)
+    job = Job(spec.reduce_to_port("sorting"), Path(), None, {}, {"length": 9, "lists": 3}, seed=1, clients=1)
     phase = suite.SUITE.phases[0]
 
     def lists(number: int) -> list[list[int]]:
@@ -283,7 +283,7 @@ def test_plugin_suite_sorts_different_lists_each_round(plugin: Callable[[str], M
 def test_plugin_suite_rejects_wrong_answers(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT
-    job = Job(spec.through("sorting"), Path(), None, {}, {"length": 5, "lists": 2}, seed=1, clients=1)
+    job = Job(spec.reduce_to_port("sorting"), Path(), None, {}, {"length": 5, "lists": 2}, seed=1, clients=1)
     workload = suite.SUITE.workload(job)
     with workload.connect() as port:
         (work,) = workload.work(suite.SUITE.phases[0], port, 0, 1, 0)

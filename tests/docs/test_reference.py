@@ -57,7 +57,7 @@ def test_reference_tool_detects_and_applies_changed_option(shell: Shell, tmp_pat
 def test_every_engine_and_suite_has_a_reference_page() -> None:
     for kind in ("engine", "suite"):
         pages = {page.stem for page in (DOCS / "reference" / f"{kind}s").glob("*.md")} - {"index"}
-        assert pages == set(registry.own(kind))
+        assert pages == set(registry.find_own(kind))
 
 
 @pytest.mark.parametrize("page", sorted(readmes()), ids=lambda page: page.parent.name + "/" + page.name)
@@ -73,10 +73,10 @@ def test_engine_readme_is_short_and_cites_sources(page: Path) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("name", sorted(registry.own("engine")))
+@pytest.mark.parametrize("name", sorted(registry.find_own("engine")))
 def test_caveats_of_opened_engine_are_on_its_page(name: str, place: Path) -> None:
     engine: EngineSpec = registry.engine(name)
-    if lacking := engine.lacking():
+    if lacking := engine.explain_unavailability():
         pytest.skip(lacking)
     if engine.installation.python:
         pytest.skip(f"engine {engine.name} is opened in Python {engine.installation.python} only")

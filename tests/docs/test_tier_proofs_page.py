@@ -34,7 +34,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 def ours() -> Iterator[EngineSpec]:
     """Dyno's own engines for the records suite, without installed plug-ins."""
-    named = registry.own("engine")
+    named = registry.find_own("engine")
     return (spec for spec in registry.engines_for(registry.suite("records")) if not spec.floor and spec.name in named)
 
 
@@ -86,7 +86,7 @@ def test_zodb_table_has_every_tier_of_every_storage() -> None:
 
 def test_arrays_table_has_every_tier_of_every_engine() -> None:
     documented = [(row["engine"], row["tier"]) for row in table("arrays")]
-    named = registry.own("engine")
+    named = registry.find_own("engine")
     whole = {"arrays"}, {"arrays", "series"}
     alone = [spec for spec in registry.engines() if spec.name in named and set(spec.ports) - {"ndarrays"} in whole]
     wanted = [(spec.name, tier.value) for spec in alone for tier in spec.tiers]

@@ -147,7 +147,7 @@ def test_tutorial_commands_succeed_and_print_expected_facts(
         text = shorten(text, SHORTER[page.stem])
     if "--confine" in text:
         try:
-            with confine.confined(2**28, place / "tried.group"):
+            with confine.create_group(2**28, place / "tried.group"):
                 pass
         except (UsageError, confine.CannotConfine) as error:
             unavailable(str(error))

@@ -30,7 +30,7 @@ ENDLESS = 100_000
 
 @contextmanager
 def opened(job: Mapping[str, Any]) -> Iterator[Any]:
-    spec, tier, home = registry.engine(job["engine"]).through(PORT), Tier(job["tier"]), Path(job["home"])
+    spec, tier, home = registry.engine(job["engine"]).reduce_to_port(PORT), Tier(job["tier"]), Path(job["home"])
     options = spec.resolve(job["options"])
     with ExitStack() as open_:
         server = spec.create_server(home / "server", tier, options, 1)

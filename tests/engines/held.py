@@ -35,14 +35,14 @@ class Store:
 
     def need(self) -> None:
         require(self.spec)
-        if lacking := self.spec.lacking(self.spec.resolve(self.given)):
+        if lacking := self.spec.explain_unavailability(self.spec.resolve(self.given)):
             unavailable(f"engine {self}: {lacking}")
 
 
 def specs(port: str) -> list[EngineSpec]:
     """Every engine of Dyno's own that has the port and stores data."""
     return [
-        spec.through(port)
+        spec.reduce_to_port(port)
         for spec in registry.engines()
         if port in spec.ports
         and not spec.floor

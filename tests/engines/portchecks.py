@@ -22,7 +22,7 @@ from dyno.contracts.suite import Job
 
 def main() -> None:
     request = json.loads(sys.stdin.readline())
-    spec = registry.engine(request["engine"]).through(request["port"])
+    spec = registry.engine(request["engine"]).reduce_to_port(request["port"])
     tier, home, options = Tier(request["tier"]), Path(request["home"]), spec.resolve(request["options"])
     results: dict[str, Any] = {}
     with ExitStack() as open_:

@@ -37,7 +37,7 @@ class Store:
         """Selects the port that the suite `records` would select."""
         if len(self.spec.ports) > 1:
             port = next(port for port in PORTS if port in self.spec.ports)
-            object.__setattr__(self, "spec", self.spec.through(port))
+            object.__setattr__(self, "spec", self.spec.reduce_to_port(port))
 
     def __str__(self) -> str:
         options = "".join(f"-{value}" for value in self.given.values())

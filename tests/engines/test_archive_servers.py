@@ -43,7 +43,7 @@ SMALL = {"variables": 20, "per_half_hour": 60, "batch": 100}
 
 
 def need(engine: str) -> None:
-    require(registry.engine(engine).through("series"))
+    require(registry.engine(engine).reduce_to_port("series"))
 
 
 @pytest.fixture(scope="module", params=[*ENGINES, pytest.param("hbase", marks=pytest.mark.soak)])
@@ -259,7 +259,7 @@ def users_server(running: Job, address: str) -> Any:
 def stores(engine: str, server: Any) -> set[str]:
     """Names of the stores on the server that hold samples."""
     if engine == "hbase":
-        with closing(hbase.connected(server.address)) as connection:
+        with closing(hbase.connect_to_gateway(server.address)) as connection:
             found = [name.decode() for name in connection.tables()]
     elif engine == "cassandra":
         with closing(cassandra.Session(server.addresses)) as session:

@@ -51,7 +51,7 @@ def test_gaps_name_checks_and_reasons() -> None:
 
 
 def test_parquet_limits_its_open_files(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    require(registry.engine("parquet").through(PORT))
+    require(registry.engine("parquet").reduce_to_port(PORT))
     monkeypatch.setattr(parquet, "MOST_OPEN", 2)
     spec = registry.engine("parquet")
     job = Job(spec, place, Tier.PROCESS, spec.resolve({}), {}, seed=1, clients=1)
@@ -91,7 +91,7 @@ class Honest:
             self.arrays[name] = np.concatenate([self.arrays[name], values])
 
     def sum(self, name: str) -> Any:
-        return columns.total(name, [self.arrays[name]])
+        return columns.sum_pieces(name, [self.arrays[name]])
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         return [columns.moments(lambda name=name: [self.arrays[name]]) for name in names]  # type: ignore[misc]

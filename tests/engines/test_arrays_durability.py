@@ -30,7 +30,7 @@ KILLED_AFTER = (1, 17, 8)
 the previous one.
 """
 ALONE = [
-    spec.through(PORT)
+    spec.reduce_to_port(PORT)
     for spec in registry.engines()
     if set(spec.ports) - {"ndarrays"} == {PORT}
     and not spec.floor
@@ -56,7 +56,7 @@ class Case:
 def cases() -> Iterator[Case]:
     for spec in ALONE:
         yield from (Case(spec, tier) for tier in spec.tiers if tier is not Tier.VOLATILE)
-    wendelin = registry.engine("wendelin").through(PORT)
+    wendelin = registry.engine("wendelin").reduce_to_port(PORT)
     yield Case(wendelin, Tier.POWER, "storage=zeo+blocks=ZBlk1")
 
 
@@ -136,7 +136,7 @@ def test_a_killed_process_loses_no_acknowledged_rows(case: Case, disk: Path) -> 
 
 
 def test_a_store_that_lost_acknowledged_rows_is_caught(disk: Path) -> None:
-    memmap = registry.engine("numpy_memmap").through(PORT)
+    memmap = registry.engine("numpy_memmap").reduce_to_port(PORT)
     require(memmap)
     writer = Writer(Case(memmap, Tier.PROCESS), disk)
     writer.write_and_kill(12)

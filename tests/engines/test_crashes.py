@@ -22,7 +22,7 @@ from dyno.cli.selftest import crash_command
 from dyno.contracts.model import UsageError
 from dyno.crash import device, recorder
 from dyno.host import directories
-from dyno.runner.work_directory import dead, fast_root
+from dyno.runner.work_directory import fast_root, find_dead
 
 KEYS = {"engine", "tier", "settings", "version", "verdict", "why", "traced", "model", "system", "faults", "notes"}
 WAYS = {"killed", "cut", "recovery", "birth", "device"}
@@ -55,13 +55,13 @@ def crashed(shell: Shell, *arguments: object, status: int) -> list[dict[str, Any
 
 def states_left(shell: Shell) -> list[Path]:
     """Directories where a command that has ended built states. Other commands on this machine may still run."""
-    return list(dead(fast_root(shell.work)))
+    return list(find_dead(fast_root(shell.work)))
 
 
 def able(*names: str) -> None:
     for name in names:
         require(registry.engine(name))
-    if why := recorder.unavailable():
+    if why := recorder.explain_unavailability():
         unavailable(why)
 
 
@@ -240,7 +240,7 @@ def able_to_mount(system: str) -> None:
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         # Mounting needs root and FUSE, which can't be installed.
         pytest.skip("only root mounts")
-    if why := device.unavailable(system):
+    if why := device.explain_unavailability(system):
         unavailable(why)
 
 

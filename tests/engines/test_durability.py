@@ -24,7 +24,7 @@ from stores import Store, journals, stores
 
 from dyno import registry
 from dyno.contracts.model import Tier
-from dyno.selftest.flushes import BROKEN, COMMITS, DECLARED, NOTHING, PROVEN, TierProof, claims, judged, proofs
+from dyno.selftest.flushes import BROKEN, COMMITS, DECLARED, NOTHING, PROVEN, TierProof, claims, judge_tier, proofs
 from dyno.selftest.trace import Commit, TraceSummary
 from dyno.servers import leftover_processes
 from dyno.suites.records.port import INDEXES, Key, Record
@@ -266,7 +266,7 @@ def test_engine_that_breaks_its_tier_is_caught(
     found = proof(f"forgetful:how={how}", Tier.POWER, disk)
     assert (found.verdict, found.why) == power
     # The engine behaves the same at every tier.
-    assert found.seen is not None and judged(Tier.PROCESS, found.seen) == process
+    assert found.seen is not None and judge_tier(Tier.PROCESS, found.seen) == process
 
 
 @pytest.mark.parametrize(
@@ -280,8 +280,8 @@ def test_engine_that_breaks_its_tier_is_caught(
     ],
 )
 def test_tier_unproven_by_an_incomplete_trace_is_declared(seen: TraceSummary, process: str, power: str) -> None:
-    assert judged(Tier.PROCESS, seen)[0] == process
-    assert judged(Tier.POWER, seen)[0] == power
+    assert judge_tier(Tier.PROCESS, seen)[0] == process
+    assert judge_tier(Tier.POWER, seen)[0] == power
 
 
 def test_history_inserts_replaces_and_deletes_only_existing_records() -> None:

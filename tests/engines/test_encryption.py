@@ -203,7 +203,7 @@ def test_postgresql_connects_by_tls_as_sslmode_requires(
             assert told == (True,), "the server says so"
         address, environment = engine.for_tools()  # type: ignore[attr-defined]
         query = "SELECT ssl, current_schema() FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
-        assert sysbench.outside(["psql", address, "-Atc", query], environment).startswith("t|dyno_")
+        assert sysbench.run_tool(["psql", address, "-Atc", query], environment).startswith("t|dyno_")
     asked.remove(asked.home)
     said = refusal(tmp_path / "wrong", "postgresql", f"{secure}?{verified}{other.authority}", client=client)
     assert "certificate verify failed" in said and "secret" not in said

@@ -25,7 +25,7 @@ from dyno.suites.objects.dataset import Model
 from dyno.suites.objects.transactions import PORT, Attempts, ObjectPosition, Task, Transactions
 from dyno.suites.objects.workload import BRANCH, CHECKS, TWO_CLIENT_CHECKS, contents, task
 
-SPECS = {spec.name: spec.through(PORT) for spec in registry.engines() if PORT in spec.ports and not spec.floor}
+SPECS = {spec.name: spec.reduce_to_port(PORT) for spec in registry.engines() if PORT in spec.ports and not spec.floor}
 BACKENDS = ("sqlite", "postgresql", "mariadb")
 
 

@@ -17,10 +17,10 @@ from dyno.contracts.suite import Job
 from dyno.suites._shared.ordered_kv import CHECKS, PORT, TWO_CLIENT_CHECKS, KVReader, OrderedKV
 
 STORES = [
-    (spec.through(PORT), tier)
+    (spec.reduce_to_port(PORT), tier)
     for spec in registry.engines()
     if PORT in spec.ports and not spec.floor
-    for tier in spec.through(PORT).tiers
+    for tier in spec.reduce_to_port(PORT).tiers
 ]
 
 

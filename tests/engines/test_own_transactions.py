@@ -54,7 +54,7 @@ class Own(NamedTuple):
 def postgresql() -> Iterator[Own]:
     import psycopg
 
-    require(registry.engine("postgresql").through("transactions"))
+    require(registry.engine("postgresql").reduce_to_port("transactions"))
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
         port = str(free_port())
@@ -83,7 +83,7 @@ def mariadb() -> Iterator[Own]:
     """The user has rights on the database `own` only."""
     import pymysql
 
-    require(registry.engine("mariadb").through("transactions"))
+    require(registry.engine("mariadb").reduce_to_port("transactions"))
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
         port = free_port()
@@ -112,7 +112,7 @@ def mariadb() -> Iterator[Own]:
 
 @pytest.fixture(scope="module")
 def clickhouse() -> Iterator[Own]:
-    spec = registry.engine("clickhouse").through("sql")
+    spec = registry.engine("clickhouse").reduce_to_port("sql")
     require(spec)
     assert spec is not None and spec.server is not None
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
@@ -225,7 +225,7 @@ def test_the_printed_command_removes_the_marked_tables(mariadb: Own) -> None:
     import pymysql
 
     name = "dyno_00000000_1_00000000"
-    spec = registry.engine("mariadb").through("transactions")
+    spec = registry.engine("mariadb").reduce_to_port("transactions")
     assert spec.server.removal is not None
     *_, statements = shlex.split(spec.server.removal(name, spec.resolve({"url": mariadb.url})))
     for table in (name, "sbtest1", "sbtest12", "sbtest_mine"):
@@ -280,7 +280,7 @@ def test_failed_tool_raises_unavailable_with_its_cause() -> None:
     cause = [f"{line.format(client)} administrator command" for client in range(2)]
     printed = "\n".join(["scaling factor: 1", *cause, *cause])
     with pytest.raises(Unavailable) as failed:
-        sysbench.outside(["sh", "-c", f"printf %s {shlex.quote(printed)} >&2; exit 2"])
+        sysbench.run_tool(["sh", "-c", f"printf %s {shlex.quote(printed)} >&2; exit 2"])
     assert str(failed.value) == f"sh ended with status 2: {'; '.join(' '.join(each.split()) for each in cause)}"
 
 
@@ -321,7 +321,7 @@ def test_sampled_pgbench_log_yields_a_latency_per_transaction(
     postgresql: Own, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sysbench, "LOGGED_SECONDS", 1)
-    sysbench.outside(["pgbench", "--initialize", "--quiet", postgresql.url])
+    sysbench.run_tool(["pgbench", "--initialize", "--quiet", postgresql.url])
     report = sysbench.run_pgbench("pgbench", postgresql.url, {}, "select-only", Load(2, 4 * 10**9, 1), tmp_path)
     postgresql.execute("DROP TABLE pgbench_accounts, pgbench_branches, pgbench_tellers, pgbench_history")
     assert report.facts["logged_share"] == 0.25

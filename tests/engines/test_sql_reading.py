@@ -22,9 +22,9 @@ from shell import DISK
 from dyno import registry
 from dyno.contracts.model import Refused, Tier, UsageError
 from dyno.contracts.suite import Job
-from dyno.suites.sql.definition import parsed
-from dyno.suites.sql.inlining import inlined
-from dyno.suites.sql.language.operations import compiled
+from dyno.suites.sql.definition import parse_definition
+from dyno.suites.sql.inlining import inline_definition
+from dyno.suites.sql.language.operations import compile_script
 from dyno.suites.sql.port import Session
 from dyno.suites.sql.workload import SqlWorkload
 
@@ -202,7 +202,7 @@ def session_on(dialect: str, url: str) -> Callable[[], Any]:
 
 def serve(dialect: str, place: Path) -> Iterator[Target]:
     """Starts a server with tables of the user's."""
-    spec = registry.engine(dialect).through("sql")
+    spec = registry.engine(dialect).reduce_to_port("sql")
     require(spec)
     assert spec is not None and spec.server is not None
     with ExitStack() as stack:
@@ -231,7 +231,7 @@ def serve(dialect: str, place: Path) -> Iterator[Target]:
 
 def embed(dialect: str, place: Path) -> Iterator[Target]:
     """Makes a store of Dyno's, as phases that only read find it."""
-    spec = registry.engine(dialect).through("sql")
+    spec = registry.engine(dialect).reduce_to_port("sql")
     require(spec)
     assert spec is not None
     home, drop = place / "home", place / "drop"
@@ -266,7 +266,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 def definition(text: str, dialect: str) -> Any:
     there = {"data": "there"} if dialect in SERVERS else {}
-    return parsed(inlined({**there, "transactions": {"query": {"script": text}}}, Path()))
+    return parse_definition(inline_definition({**there, "transactions": {"query": {"script": text}}}, Path()))
 
 
 class Reader:
@@ -290,7 +290,7 @@ class Reader:
         script = definition(text, self._target.dialect).transactions["query"].script("")
         port = self.port()
         try:
-            return compiled(script, port, False, True)(tuple(0 for _ in script.inputs))
+            return compile_script(script, port, False, True)(tuple(0 for _ in script.inputs))
         finally:
             with suppress(Exception):
                 port.rollback()

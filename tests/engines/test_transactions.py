@@ -28,7 +28,7 @@ from dyno.suites.oltp.workload import (
 )
 
 PORT = "transactions"
-SPECS = [spec.through(PORT) for spec in registry.engines() if PORT in spec.ports]
+SPECS = [spec.reduce_to_port(PORT) for spec in registry.engines() if PORT in spec.ports]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)

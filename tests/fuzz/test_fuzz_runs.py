@@ -56,7 +56,7 @@ def report(file: Path) -> None:
     payload.command(run)
     payload.plan(run)
     payload.machine(run)
-    for chart in charts.of(run):
+    for chart in charts.list_charts(run):
         chart.records(run)
 
 

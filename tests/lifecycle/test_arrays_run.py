@@ -50,7 +50,7 @@ def moved(rows: int) -> dict[str, int]:
 
 
 def need(engine: str) -> None:
-    require(registry.engine(engine).through("arrays"))
+    require(registry.engine(engine).reduce_to_port("arrays"))
 
 
 def run(shell: Shell, engine: str, *words: object, rows: int = ROWS) -> dict[str, dict[str, object]]:
@@ -110,7 +110,7 @@ def test_array_larger_than_memory_limit_is_summed(engine: str, limit_mib: int, s
     need(engine.partition(":")[0])
     limit_bytes = limit_mib << 20
     try:
-        with confine.confined(limit_bytes, shell.home / "tried.group"):
+        with confine.create_group(limit_bytes, shell.home / "tried.group"):
             pass
     except confine.CannotConfine as why:
         unavailable(str(why))

@@ -25,7 +25,7 @@ CORES = sorted(os.sched_getaffinity(0))
 
 def allowed() -> str | None:
     try:
-        with keep_awake.kept():
+        with keep_awake.keep_cores_awake():
             return None
     except CannotKeepAwake as error:
         return str(error)

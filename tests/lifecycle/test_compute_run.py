@@ -24,7 +24,7 @@ SMALL = ("-p", "repeats=5", "--budget", 0.2, "--samples", 1)
 
 def need(*engines: str) -> None:
     for engine in engines:
-        require(registry.engine(engine).through("compute"))
+        require(registry.engine(engine).reduce_to_port("compute"))
 
 
 def test_libraries_are_valid_and_report_unsupported_operations(shell: Shell) -> None:
@@ -35,7 +35,7 @@ def test_libraries_are_valid_and_report_unsupported_operations(shell: Shell) -> 
     cells = shell.shown()["cells"]
     assert all(cell["valid"] for cell in cells), [cell["why"] for cell in cells if not cell["valid"]]
     for engine in LIBRARIES:
-        gaps = {gap.check for gap in registry.engine(engine).through("compute").gaps}
+        gaps = {gap.check for gap in registry.engine(engine).reduce_to_port("compute").gaps}
         phases = [cell["phase"] for cell in cells if cell["engine"] == engine and cell["params"]["size"] == 200]
         assert phases == [name for name in ("first-result", *OPERATIONS) if name not in gaps]
     assert "Dyno's own process has imported NumPy before" in ended.out

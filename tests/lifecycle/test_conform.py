@@ -103,13 +103,13 @@ def test_engine_unable_to_start_skips_all_checks(shell: Shell) -> None:
 def test_declared_gap_that_passes_is_a_failure() -> None:
     spec = registry.engine("sqlite")
     (gap,) = spec.gaps
-    outcome, reason, _ = conformance._judged(gap.check, {gap.check: None}, "", gap)
+    outcome, reason, _ = conformance._judge_outcome(gap.check, {gap.check: None}, "", gap)
     assert outcome == FAIL and "remove the Gap" in reason
 
 
 def test_a_port_without_close_can_be_checked() -> None:
     port = object()
-    with conformance._closing(port) as opened:
+    with conformance._close_after(port) as opened:
         assert opened is port
 
 

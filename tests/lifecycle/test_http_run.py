@@ -248,7 +248,7 @@ def test_row_is_invalid_if_http_version_differs(shell: Shell, place: Path) -> No
     assert all("without HTTP/3" in row["why"] for row in rows(shell))
     with closing(engine_nginx.Nginx(place, tls=True, workers=1)) as serving:
         serving.start()
-        port = loopback.own(place).port
+        port = loopback.allocate_address(place).port
         files = ("-cert", serving.certificate, "-key", place / engine_nginx.KEY)
         # It answers every request with a page, by HTTP/1.0.
         with subprocess.Popen(["openssl", "s_server", "-www", "-quiet", "-accept", str(port), *files]) as old:

@@ -11,7 +11,7 @@ RUN = ("run", "ndarrays", "-e", "numpy_memmap", "-p", "shape=40x50x60", "--sampl
 
 
 def test_each_axis_is_read_for_each_chunk_shape(shell: Shell) -> None:
-    require(registry.engine("numpy_memmap").through("ndarrays"))
+    require(registry.engine("numpy_memmap").reduce_to_port("ndarrays"))
     chunks = "16x16x16,1x50x60"
     ended = shell.dyno(*RUN, "-p", f"chunks={chunks}", "-p", "slices=3", "-o", shell.file)
     assert ended.status == 0, ended.out + ended.err
@@ -30,7 +30,7 @@ def test_each_axis_is_read_for_each_chunk_shape(shell: Shell) -> None:
 
 
 def test_invalid_chunks_axes_shapes_and_engines_are_named(shell: Shell) -> None:
-    require(registry.engine("numpy_memmap").through("ndarrays"))
+    require(registry.engine("numpy_memmap").reduce_to_port("ndarrays"))
     phases = "read-axis-2-hot,read-axis-3-cold"
     ended = shell.dyno(*RUN, "-p", "chunks=16x16,8x8x8", "--phases", phases, "-o", shell.file)
     assert "chunks=16x16 does not fit shape=40x50x60" in ended.out

@@ -36,7 +36,7 @@ def need(engine: str) -> str:
     name, _, option = engine.partition(":")
     spec = registry.engine(name)
     require(spec)
-    if lacking := spec.lacking(spec.resolve(dict([option.split("=")] if option else []))):
+    if lacking := spec.explain_unavailability(spec.resolve(dict([option.split("=")] if option else []))):
         unavailable(f"engine {engine}: {lacking}")
     return name
 

@@ -21,7 +21,7 @@ TOOLS = {"sysbench", "pgbench"}
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_phase_is_reported_and_checked(engine: str, shell: Shell) -> None:
-    require(registry.engine(engine).through("transactions"))
+    require(registry.engine(engine).reduce_to_port("transactions"))
     ended = shell.dyno(
         *("run", "oltp", "-e", engine, "-p", "table_size=2000", "--clients", 2, "--samples", 1),
         *("--budget", 1, "-o", shell.file),
@@ -44,7 +44,7 @@ def test_every_phase_is_reported_and_checked(engine: str, shell: Shell) -> None:
 
 
 def test_aborted_transactions_are_counted_as_errors(shell: Shell) -> None:
-    require(registry.engine("postgresql").through("transactions"))
+    require(registry.engine("postgresql").reduce_to_port("transactions"))
     ended = shell.dyno(
         *("run", "oltp", "-e", "postgresql:set.default_transaction_isolation=serializable", "-p", "table_size=100"),
         *("--phases", "write-only,tpcb-like", "--clients", 2, "--samples", 1, "--budget", 1, "-o", shell.file),
@@ -63,7 +63,7 @@ def test_aborted_transactions_are_counted_as_errors(shell: Shell) -> None:
 
 def test_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) -> None:
     """Compares the tool's last run in each phase: a hot phase has an untimed run before it."""
-    require(registry.engine("postgresql").through("transactions"))
+    require(registry.engine("postgresql").reduce_to_port("transactions"))
     output = tee_tools(shell, tmp_path / "tools", "sysbench", "pgbench")
     ended = shell.dyno(
         *("run", "oltp", "-e", "postgresql", "--phases", "write-only,tpcb-like", "-p", "table_size=2000"),
@@ -106,15 +106,15 @@ def test_missing_sysbench_names_the_install_command(engine: str, shell: Shell, t
 def test_missing_pgbench_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Debian installs pgbench beside the server's programs, so changing PATH does not hide it."""
     require(registry.engine("postgresql"))
-    spec = registry.engine("postgresql").through("transactions")
+    spec = registry.engine("postgresql").reduce_to_port("transactions")
     assert places(), "where it would be"
     monkeypatch.setattr("dyno.engines.postgresql.program", lambda *names, places: None)
-    assert spec.lacking() == "needs pgbench: apt-get install -y postgresql"
+    assert spec.explain_unavailability() == "needs pgbench: apt-get install -y postgresql"
 
 
 def test_run_without_engine_lists_the_servers(shell: Shell) -> None:
     for engine in ENGINES:
-        require(registry.engine(engine).through("transactions"))
+        require(registry.engine(engine).reduce_to_port("transactions"))
     ended = shell.run_here("run", "oltp")
     assert ended.status == 2
     assert ended.err.splitlines()[-1].startswith("dyno: suite oltp: its engines run only if named: -e ")

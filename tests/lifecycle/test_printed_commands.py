@@ -158,7 +158,7 @@ def test_printed_install_commands_are_valid(shell: Shell, bare: Shell) -> None:
         assert registry.engine(words[1])
     # These are installed, so that typing the command changes nothing.
     for name in ("lmdb", "fio"):
-        if registry.engine(name).lacking() is None:
+        if registry.engine(name).explain_unavailability() is None:
             typed(shell, next(command for command in commands if command.split()[2] == name))
     packages = set(re.findall(r"apt-get install (?:-y )?([\w.+-]+)", out))
     assert packages

@@ -116,6 +116,6 @@ def test_plan_that_sets_machine_programs_needs_trust(shell: Shell, suite: str, e
     entry = f"{{name = {json.dumps(name)}, {json.dumps(key)} = {json.dumps(value)}}}"
     plan = f"suite = {json.dumps(suite)}\nengine = [{entry}]\n"
     content = {"run.json": (container.RUN, members["run.json"]), "plan.toml": (container.PLAN, plan.encode())}
-    made.write_bytes(container.packed(content, []))
+    made.write_bytes(container.pack_members(content, []))
     refused = shell.dyno("replicate", made)
     assert refused.status == 2 and named in refused.err and "--trust" in refused.err

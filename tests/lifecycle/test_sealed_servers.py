@@ -18,7 +18,7 @@ from dyno.contracts.model import Tier
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job
 from dyno.host import filesystem
-from dyno.measure.phase import Stopwatch, sampled
+from dyno.measure.phase import Stopwatch, measure_phase
 from dyno.suites._shared import store
 
 SMALL: dict[str, dict[str, object]] = {
@@ -58,7 +58,7 @@ class Trial:
     def measure(self, phase: str) -> None:
         """Measures a phase, whose answers must be right."""
         self.workload.prepare(self._phases[phase])
-        sample = sampled(self.workload, self._phases[phase], self.job, Pace(), Stopwatch())
+        sample = measure_phase(self.workload, self._phases[phase], self.job, Pace(), Stopwatch())
         assert sample.void is None
         assert sample.errors == 0 and sample.checked > 0
 
@@ -66,7 +66,7 @@ class Trial:
 @contextmanager
 def trial(home: Path, engine: str, suite: str, tier: Tier | None = None) -> Iterator[Trial]:
     declared = registry.suite(suite)
-    spec = registry.through(declared, registry.engine(engine))
+    spec = registry.reduce_to_suite(declared, registry.engine(engine))
     assert spec is not None and spec.server is not None
     home.mkdir()
     options, tier = spec.resolve({}), tier or Tier.PROCESS
@@ -94,7 +94,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_later_trials_begin_with_copy_of_server_data(
     place: Path, engine: str, suite: str, read: str, change: str
 ) -> None:
-    require(registry.engine(engine).through(registry.suite(suite).ports[0]))
+    require(registry.engine(engine).reduce_to_port(registry.suite(suite).ports[0]))
     for number in range(3):
         with trial(place / str(number), engine, suite) as one:
             before = list(one.job.server.pids())  # type: ignore[union-attr]
@@ -107,7 +107,7 @@ def test_later_trials_begin_with_copy_of_server_data(
 
 @pytest.mark.usefixtures("tiny")
 def test_copied_store_has_planner_statistics(place: Path) -> None:
-    require(registry.engine("postgresql").through("records"))
+    require(registry.engine("postgresql").reduce_to_port("records"))
     for number in range(2):
         with trial(place / str(number), "postgresql", "records") as one:
             one.measure("rand-key")
@@ -121,7 +121,7 @@ def test_copied_store_has_planner_statistics(place: Path) -> None:
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("why", ["no room", "tier volatile", "no right to move"])
 def test_unsealable_server_is_loaded_in_each_trial(place: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
-    require(registry.engine("postgresql").through("records"))
+    require(registry.engine("postgresql").reduce_to_port("records"))
     if why == "no room":
         monkeypatch.setattr(filesystem, "SPARE_BYTES", 1 << 60)
     rename = Path.rename
@@ -142,7 +142,7 @@ def test_unsealable_server_is_loaded_in_each_trial(place: Path, monkeypatch: pyt
 
 
 def test_a_small_store_is_loaded_rather_than_copied(place: Path) -> None:
-    require(registry.engine("redis").through("records"))
+    require(registry.engine("redis").reduce_to_port("records"))
     with trial(place / "0", "redis", "records") as one:
         before = list(one.job.server.pids())  # type: ignore[union-attr]
         one.measure("rand-key")
@@ -193,11 +193,11 @@ def loaded(shell: Shell, link: str) -> list[int]:
 
 @pytest.mark.claim("Every trial of a cell begins with the same loaded store")
 def test_sealed_sql_tables_are_loaded_once(shell: Shell) -> None:
-    require(registry.engine("postgresql").through("sql"))
+    require(registry.engine("postgresql").reduce_to_port("sql"))
     assert sum(loaded(shell, "no")) == ROWS
 
 
 def test_unsealable_sql_tables_are_reloaded_after_writes(shell: Shell) -> None:
-    require(registry.engine("postgresql").through("sql"))
+    require(registry.engine("postgresql").reduce_to_port("sql"))
     # Two trials, each with a phase after one that wrote.
     assert sum(loaded(shell, "yes")) == 4 * ROWS

@@ -27,7 +27,7 @@ def shell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(shell: Shell) -> Iterator[None]:
-    require(registry.engine("cassandra").through("series"))
+    require(registry.engine("cassandra").reduce_to_port("series"))
     yield
     assert shell.strays() == [], "no process of any node"
 

@@ -24,7 +24,7 @@ FEW = ("-p", "live_variables=20", "-p", "live_hz=5", "-p", "live_s=2")
 
 
 def test_ioc_events_are_all_archived_and_processes_end(shell: Shell) -> None:
-    if why := live.missing():
+    if why := live.explain_missing_libraries():
         unavailable(why)
     words = ("run", "series", "-e", "sqlite", *FEW, "--phases", "live", "--samples", "1")
     ended = shell.dyno(*words, "-o", shell.file)
@@ -66,7 +66,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
     """A run that received these events of each variable: the first number precedes the measured time, the last
     follows it.
     """
-    monkeypatch.setattr(live, "missing", lambda: None)
+    monkeypatch.setattr(live, "explain_missing_libraries", lambda: None)
     live_run = LiveRun(tmp_path, len(numbers), 1, 1, 100)
     live_run._before = {pv: each[0] for pv, each in enumerate(numbers)}
     live_run._after = {pv: each[-1] for pv, each in enumerate(numbers)}
@@ -146,7 +146,7 @@ def test_archive_falling_behind_is_refused_with_sustained_rate(
     """Each reading of the clock is a second later than the last; 30 events per 3 seconds are 10 per second, where 100
     are offered.
     """
-    monkeypatch.setattr(live, "missing", lambda: None)
+    monkeypatch.setattr(live, "explain_missing_libraries", lambda: None)
     monkeypatch.setattr(live, "time_ns", partial(next, itertools.count(0, SECOND)))
     monkeypatch.setattr(live, "sleep", lambda seconds: None)
     row = (0, 1, 1.0, 0, 0)

@@ -43,7 +43,7 @@ def flags(*words: object, **given: int) -> list[str]:
 
 
 def run(shell: Shell, engine: str, *words: object, **given: int) -> dict[str, dict[str, Any]]:
-    require(registry.engine(engine).through("series"))
+    require(registry.engine(engine).reduce_to_port("series"))
     ended = shell.dyno(
         "run",
         "series",

@@ -111,7 +111,7 @@ def run(shell: Shell, engines: str, phases: str, *words: object, status: int = 0
 
 @pytest.mark.parametrize("engine", SERVERS)
 def test_native_load_and_library_get_same_answers(engine: str, shell: Shell) -> None:
-    require(registry.engine(engine).through("sql"))
+    require(registry.engine(engine).reduce_to_port("sql"))
     engines = f"{engine},{engine}:client=native,sqlite"
     samples = run(shell, engines, "rows,sums,names,push", "-p", "operations=300")
     for phase, pair in samples.items():
@@ -124,7 +124,7 @@ def test_native_load_and_library_get_same_answers(engine: str, shell: Shell) -> 
 
 @pytest.mark.parametrize("engine", SERVERS)
 def test_several_clients_use_native_load_by_default(engine: str, shell: Shell) -> None:
-    require(registry.engine(engine).through("sql"))
+    require(registry.engine(engine).reduce_to_port("sql"))
     samples = run(shell, engine, "rows,push,day,known", "--clients", 8, "-p", "operations=200")
     assert {phase: {sample["load"] for sample in of} for phase, of in samples.items()} == {
         "rows": {"native"},
@@ -142,7 +142,7 @@ def test_several_clients_use_native_load_by_default(engine: str, shell: Shell) -
 def test_deadlocked_transactions_fail_and_are_rolled_back(engine: str, code: str, shell: Shell) -> None:
     """The check of the plan counts the rows: one of an undone transaction, or of its statements after the error, is
     one too many."""
-    require(registry.engine(engine).through("sql"))
+    require(registry.engine(engine).reduce_to_port("sql"))
     # More than 1 % of the operations fail, so the row has no number. PostgreSQL looks for deadlocks after a second.
     words = ("--clients", 4, "-p", "operations=500", "--budget", 4)
     samples = run(shell, engine, "crossed,push", *words, status=1)
@@ -155,7 +155,7 @@ def test_deadlocked_transactions_fail_and_are_rolled_back(engine: str, code: str
 
 @pytest.mark.parametrize("engine", SERVERS)
 def test_the_statements_after_an_error_are_not_executed(engine: str, shell: Shell) -> None:
-    require(registry.engine(engine).through("sql"))
+    require(registry.engine(engine).reduce_to_port("sql"))
     samples = run(shell, f"{engine},{engine}:client=native", "repeated", "-p", "operations=50", status=3)
     for sample in samples["repeated"]:
         # The failed transactions, but the first, must have left nothing.

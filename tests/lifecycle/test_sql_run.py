@@ -85,7 +85,7 @@ def twisted(shell: Shell) -> Shell:
 
 
 def test_agreeing_engines_are_valid_and_answers_are_recorded(shell: Shell) -> None:
-    require(registry.engine("duckdb").through("sql"))
+    require(registry.engine("duckdb").reduce_to_port("sql"))
     cells = run(shell, SHOP, "sqlite,duckdb", "--budget", 20, "-p", "operations=200")
     assert all(cell["valid"] for cell in cells.values())
     assert {phase for _, phase in cells} == {"first", "add", "push", "day"}
@@ -272,7 +272,7 @@ equals = 0
 
 def test_pgbenchs_scripts_run_unchanged_on_three_engines(shell: Shell) -> None:
     for engine in ("postgresql", "mariadb"):
-        require(registry.engine(engine).through("sql"))
+        require(registry.engine(engine).reduce_to_port("sql"))
     words = ("-p", "operations=200", "-p", "scale=1", "--budget", 20)
     cells = run(shell, PGBENCH, "postgresql,sqlite,mariadb", *words)
     assert all(cell["valid"] for cell in cells.values())

@@ -160,7 +160,7 @@ def inline(texts: str | dict[str, str]) -> str:
 
 def test_five_engines_agree_on_queries_of_every_type(shell: Shell) -> None:
     for engine in FIVE:
-        require(registry.engine(engine).through("sql"))
+        require(registry.engine(engine).reduce_to_port("sql"))
     assert len(QUERIES) == 20
     table(shell.home)
     (shell.home / "types.toml").write_text(plan())
@@ -171,7 +171,7 @@ def test_five_engines_agree_on_queries_of_every_type(shell: Shell) -> None:
 
 
 def test_tpch_example_engines_agree_on_nonempty_answers(shell: Shell) -> None:
-    require(registry.engine("duckdb").through("sql"))
+    require(registry.engine("duckdb").reduce_to_port("sql"))
     home = shutil.copytree(TPCH, shell.home / "tpch", ignore=shutil.ignore_patterns("data"))
     made = shell.sh(sys.executable, home / "make_data.py", "--scale", 0.01, "--generate")
     assert made.status == 0 and "lineitem.parquet" in made.out, made.err

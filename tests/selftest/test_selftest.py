@@ -17,7 +17,7 @@ import pytest
 from shell import DISK, Ended, Shell, is_one_line, wait_for
 
 from dyno.host.filesystem import filesystem
-from dyno.selftest import CheckResult, SelfCheck, checks, made
+from dyno.selftest import CheckResult, SelfCheck, checks, run_checks
 
 SPOILED = Path(__file__).parent / "spoiled"
 NAMES = ("clock", "latency", "cold", "awake", "client", "stall", "same", "slower")
@@ -209,7 +209,7 @@ def test_raising_check_fails_and_the_next_runs(tmp_path: Path) -> None:
         SelfCheck("first", "nothing", raises),
         SelfCheck("second", "nothing", lambda work: CheckResult(True, "fine")),
     ]
-    found = [verdict for _, verdict in made(wanted, tmp_path)]
+    found = [verdict for _, verdict in run_checks(wanted, tmp_path)]
     assert found == [CheckResult(False, "KeyError: 'gone'"), CheckResult(True, "fine")]
 
 

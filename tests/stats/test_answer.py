@@ -12,7 +12,7 @@ from dyno.fields import Sample
 from dyno.report.tables import wording
 from dyno.results import Run
 from dyno.stats.answer import Answer, answers
-from dyno.stats.compare import across, pairs, tables
+from dyno.stats.compare import pairs, tables, tables_across_tiers
 
 
 def both(**rates: tuple[Rates, Rates]) -> Run:
@@ -56,16 +56,16 @@ def test_stored_reads_are_compared_across_tiers_with_caveat() -> None:
 @pytest.mark.parametrize("about", [{"writes": True}, {"temperature": "none"}])
 def test_only_stored_reads_are_compared_across_tiers(about: dict[str, object]) -> None:
     run = of_tiers(("hdf5", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400), **about)
-    assert not across(run) and all(not found.others for found in answers(run))
+    assert not tables_across_tiers(run) and all(not found.others for found in answers(run))
 
 
 def test_an_engine_without_files_is_not_compared_across_tiers() -> None:
-    assert not across(of_tiers(("memory", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400), size=None))
+    assert not tables_across_tiers(of_tiers(("memory", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400), size=None))
 
 
 def test_cross_tier_comparison_uses_the_most_durable_tier() -> None:
     rows = (("lmdb", Tier.POWER, 100), ("lmdb", Tier.PROCESS, 200), ("hdf5", Tier.VOLATILE, 300))
-    (table,) = across(of_tiers(*rows))
+    (table,) = tables_across_tiers(of_tiers(*rows))
     assert [(row.cell.asked, row.cell.tier) for row, _ in table.rows] == [
         ("hdf5", Tier.VOLATILE),
         ("lmdb", Tier.POWER),

@@ -21,7 +21,7 @@ from dyno.stats.metric import metric
 from dyno.stats.two_runs import (
     OF_THE_MOMENT,
     Difference,
-    between,
+    compare_runs,
     compare_speeds,
     differences,
     halves,
@@ -60,7 +60,7 @@ def defined(**definition: Any) -> Run:
 def test_difference_in_an_index_comes_first() -> None:
     indexed = defined(after={"": "CREATE INDEX i\n  ON a; ANALYZE", "mariadb": "ANALYZE TABLE a"})
     indexed = replace(indexed, recorded={**indexed.recorded, "host": {"system": {"kernel": "6.6"}}})
-    pair = between(defined(after={"": "ANALYZE;"}), indexed)
+    pair = compare_runs(defined(after={"": "ANALYZE;"}), indexed)
     assert pair.changes and pair.differences[:3] == (
         Difference("definition", "after", None, "CREATE INDEX i ON a"),
         Difference("definition", "after.mariadb", None, "ANALYZE TABLE a"),
@@ -71,7 +71,7 @@ def test_difference_in_an_index_comes_first() -> None:
 def test_difference_in_a_variants_schema_is_listed() -> None:
     one, other = ({"small": {"schema": {"": f"CREATE TABLE a ({kind})"}}} for kind in ("int", "bigint"))
     further = {**other, "new": {"transactions": {"history": {"script": {"": "SELECT 2"}}}}}
-    pair = between(defined(variants=one), defined(variants=further))
+    pair = compare_runs(defined(variants=one), defined(variants=further))
     expected = "CREATE TABLE a (int)", "CREATE TABLE a (bigint)"
     assert pair.differences == (Difference("definition", "variants.small.schema", *expected),)
 
@@ -87,7 +87,7 @@ def test_difference_in_a_variants_schema_is_listed() -> None:
 def test_runs_with_other_statements_are_refused(changes: dict[str, Any], key: str) -> None:
     base = defined(variants={"v": {"after": {"": "CREATE INDEX i ON a"}}})
     with pytest.raises(UsageError, match=f"did other work: they differ in the definition, records.{key}$"):
-        between(base, defined(**{"variants": base.recorded["definition"]["variants"], **changes}))
+        compare_runs(base, defined(**{"variants": base.recorded["definition"]["variants"], **changes}))
 
 
 @pytest.mark.claim("Differences between two runs are listed, without those that always differ")
@@ -148,8 +148,8 @@ def test_runs_differing_in_awake_cores_are_refused() -> None:
     )
     for before, after in ((kept, slept), (slept, kept), (run, kept)):
         with pytest.raises(UsageError, match=r"^kept was measured with --awake and .* without"):
-            between(before, after)
-    assert between(kept, kept).changes and between(slept, run).changes
+            compare_runs(before, after)
+    assert compare_runs(kept, kept).changes and compare_runs(slept, run).changes
 
 
 def test_dynos_version_and_loop_are_listed() -> None:
@@ -205,20 +205,20 @@ def test_the_commit_is_listed_if_both_runs_have_one() -> None:
 
 def test_unpaired_change_is_ratio_of_after_to_before() -> None:
     before, after = reads(sqlite=(100, 101, 102, 103)), reads(sqlite=(121, 120, 122))
-    (found,) = between(before, after).changes
+    (found,) = compare_runs(before, after).changes
     assert (found.before.cell.asked, found.after.cell.asked, found.metric.name) == ("sqlite", "sqlite", "throughput")
     assert found.verdict.ratio == pytest.approx(121 / 101.5)
     assert (found.verdict.kind, found.verdict.blocks) == ("faster", 3)
     assert found.center is not None
     assert found.center.log == pytest.approx(np.log([120, 121, 122]).mean() - np.log([100, 101, 102, 103]).mean())
-    (back,) = between(after, before).changes
+    (back,) = compare_runs(after, before).changes
     assert back.verdict.kind == "slower"
 
 
 @pytest.mark.claim("Under three blocks there is no ratio")
 @pytest.mark.parametrize(("old", "new"), [(2, 5), (5, 2), (1, 1)])
 def test_ratio_needs_three_trials_in_each_run(old: int, new: int) -> None:
-    (found,) = between(reads(sqlite=(100,) * old), reads(sqlite=(200,) * new)).changes
+    (found,) = compare_runs(reads(sqlite=(100,) * old), reads(sqlite=(200,) * new)).changes
     assert found.center is None
     assert (found.verdict.kind, found.verdict.ratio, found.verdict.more) == ("unclear", None, 3 - min(old, new))
 
@@ -236,7 +236,7 @@ def test_rows_are_matched_by_phase_tier_parameters_and_engine() -> None:
         )
         return of_rates(*rows)
 
-    found = between(both(100, 200, 300, 400), both(100, 400, 900, 1_600)).changes
+    found = compare_runs(both(100, 200, 300, 400), both(100, 400, 900, 1_600)).changes
     assert [change.verdict.ratio for change in found] == pytest.approx([1, 2, 3, 4] * 2)
     assert all(change.before.cell == change.after.cell for change in found)
     assert [change.after.phase for change in found] == ["fill"] * 4 + ["read"] * 4
@@ -247,7 +247,7 @@ def test_unmatched_rows_are_lost_with_reason_or_new() -> None:
     before = reads(sqlite=rates, lmdb=rates, memory=rates)
     after = reads(sqlite=rates, lmdb=(), duckdb=rates)
     crashed = tuple(an_attempt(block, cell=1, outcome="crash") for block in range(3))
-    found = between(before, replace(after, attempts=(*after.attempts, *crashed)))
+    found = compare_runs(before, replace(after, attempts=(*after.attempts, *crashed)))
     assert [change.after.cell.asked for change in found.changes] == ["sqlite"]
     assert [(row.cell.asked, why) for row, why in found.lost] == [
         ("lmdb", "crash in read: why it ended by crash"),
@@ -262,18 +262,18 @@ def with_options(name: str | None, rates: Sequence[float], **options: Any) -> Ru
 
 
 def test_rows_are_matched_by_label_first() -> None:
-    compared = between(with_options("x", (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=16))
+    compared = compare_runs(with_options("x", (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=16))
     assert [change.verdict.ratio for change in compared.changes] == [0.5, 1]
     assert Difference("x", "option.cache_mib", 8, 16) in compared.differences
     # A label on one side only.
-    compared = between(with_options(None, (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=8))
+    compared = compare_runs(with_options(None, (100,) * 3, cache_mib=8), with_options("x", (50,) * 3, cache_mib=8))
     assert [change.verdict.ratio for change in compared.changes] == [0.5, 1]
 
 
 def test_failed_labelled_row_is_lost_with_its_reason() -> None:
     after = with_options("x", (), cache_mib=16)
     failed = tuple(an_attempt(block, outcome="timeout") for block in range(3))
-    compared = between(with_options("x", (100,) * 3), replace(after, attempts=(*after.attempts, *failed)))
+    compared = compare_runs(with_options("x", (100,) * 3), replace(after, attempts=(*after.attempts, *failed)))
     assert [why for _, why in compared.lost] == ["timeout in read: why it ended by timeout"]
     assert Difference("x", "option.cache_mib", None, 16) in compared.differences
 
@@ -282,7 +282,7 @@ def test_rows_without_a_number_in_either_run_are_named() -> None:
     rates = (100,) * 3
     before = reads(sqlite=rates, lmdb=(), memory=())
     after = reads(sqlite=rates, lmdb=(), duckdb=())
-    lines = comparison.gone([between(before, after)])
+    lines = comparison.list_lost_rows([compare_runs(before, after)])
     assert lines == [
         "lmdb (process), read: no number to compare: before: not measured yet; after: not measured yet",
         "memory (process), read: no number to compare: before: not measured yet; after: not in the run",
@@ -293,14 +293,14 @@ def test_rows_without_a_number_in_either_run_are_named() -> None:
 def test_row_becoming_valid_is_new() -> None:
     void = tuple(an_attempt(block, a_sample(void="lost one")) for block in range(3))
     before = replace(reads(sqlite=()), attempts=void)
-    found = between(before, reads(sqlite=(100,) * 3))
+    found = compare_runs(before, reads(sqlite=(100,) * 3))
     assert ([row.cell.asked for row in found.new], found.changes, found.lost) == (["sqlite"], (), ())
 
 
 def test_a_null_engine_is_not_compared() -> None:
     rates = {"read": (100,) * 3}
     run = of_rates((a_cell("sqlite"), rates), (a_cell("null", floor=True), rates), phases=["read"])
-    found = between(run, replace(run, cells=(run.cells[0], replace(run.cells[1], engine="nullkv"))))
+    found = compare_runs(run, replace(run, cells=(run.cells[0], replace(run.cells[1], engine="nullkv"))))
     assert ([change.after.cell.asked for change in found.changes], found.lost, found.new) == (["sqlite"], (), ())
 
 
@@ -310,9 +310,9 @@ def test_a_latency_that_is_longer_is_slower() -> None:
         samples = (a_sample(histogram=recorded(ns)),)
         return replace(made, attempts=tuple(replace(attempt, samples=samples) for attempt in made.attempts))
 
-    (found,) = between(run(1_000), run(2_000), metric("p99")).changes
+    (found,) = compare_runs(run(1_000), run(2_000), metric("p99")).changes
     assert (found.verdict.kind, found.verdict.ratio) == ("slower", pytest.approx(0.5, rel=1e-2))
-    (throughput,) = between(run(1_000), run(2_000)).changes
+    (throughput,) = compare_runs(run(1_000), run(2_000)).changes
     assert throughput.verdict.kind == "alike"
 
 
@@ -337,7 +337,7 @@ def drifting(times: float) -> Run:
     ("before", "after"), [((0, 2, 4, 6), (1, 3, 5, 7)), ((0, 3, 4, 7), (1, 2, 5, 6))], ids=["ABAB", "ABBA"]
 )
 def test_interleaved_runs_are_compared_block_by_block(before: Sequence[int], after: Sequence[int]) -> None:
-    found = between(started(drifting(1), before), started(drifting(1.2), after))
+    found = compare_runs(started(drifting(1), before), started(drifting(1.2), after))
     assert found.paired
     seen = {change.after.cell.asked: change.verdict for change in found.changes}
     assert (seen["sqlite"].kind, seen["lmdb"].kind) == ("faster", "alike")
@@ -356,26 +356,26 @@ def test_interleaved_runs_are_compared_block_by_block(before: Sequence[int], aft
     ids=["one after the other", "two by two", "other blocks", "at the same time"],
 )
 def test_runs_not_interleaved_are_compared_as_a_whole(before: Sequence[int], after: Sequence[int]) -> None:
-    found = between(started(drifting(1), before), started(drifting(1.2), after))
+    found = compare_runs(started(drifting(1), before), started(drifting(1.2), after))
     assert not found.paired
     assert [change.verdict.kind for change in found.changes] == ["unclear", "alike"]
 
 
 def test_identical_unequal_or_short_runs_are_not_paired() -> None:
     run = started(drifting(1), (0, 2, 4, 6))
-    assert not between(run, run).paired
+    assert not compare_runs(run, run).paired
     more = started(reads(sqlite=(100,) * 5, lmdb=(100,) * 5), (1, 3, 5, 7, 8))
-    assert not between(run, more).paired
+    assert not compare_runs(run, more).paired
     few = [started(reads(sqlite=(100,) * 2), minutes) for minutes in ((0, 2), (1, 3))]
-    assert not between(*few).paired
+    assert not compare_runs(*few).paired
 
 
 def test_interleaved_block_missing_one_sample_is_left_out() -> None:
     before = started(reads(sqlite=(100, None, 100, 100, 100)), (0, 2, 4, 6, 8))
     after = started(reads(sqlite=(200, 999, None, 200, 200)), (1, 3, 5, 7, 9))
-    (found,) = between(before, after).changes
+    (found,) = compare_runs(before, after).changes
     assert (found.verdict.ratio, found.verdict.blocks) == (2, 3)
-    (other,) = between(
+    (other,) = compare_runs(
         started(reads(sqlite=(100, None, 100)), (0, 2, 4)), started(reads(sqlite=(1,) * 3), (1, 3, 5))
     ).changes
     assert (other.center, other.verdict.ratio, other.verdict.more) == (None, None, 1)
@@ -387,7 +387,7 @@ def test_interleaved_block_missing_one_sample_is_left_out() -> None:
 def test_one_run_against_base_equals_two_run_comparison() -> None:
     before, after = reads(sqlite=(100, 101, 102, 103)), reads(sqlite=(121, 120, 122))
     (one,) = with_base(before, [after])
-    assert one == between(before, after)
+    assert one == compare_runs(before, after)
     assert one.confidence == 0.99
 
 
@@ -432,7 +432,7 @@ def test_table_of_several_runs_follows_base_row_order() -> None:
         replace(of_rates(*((a_cell(name), {"fill": (10,) * 3, **rates}) for name in names)), path=Path(path))
         for names, path in ((("sqlite", "lmdb"), "a"), (("lmdb",), "b"), (("lmdb", "sqlite"), "c"))
     )
-    sections = comparison.between(with_base(base, others), [])
+    sections = comparison.compare_runs(with_base(base, others), [])
     assert [section.title for section in sections] == ["fill  tier process", "read  tier process"]
     for section in sections:
         assert [row[:2] for row in section.rows] == [["sqlite", "c"], ["lmdb", "b"], ["lmdb", "c"]]
@@ -442,7 +442,7 @@ def test_table_of_several_runs_follows_base_row_order() -> None:
 def test_interleaved_runs_among_several_are_named() -> None:
     base, near = started(drifting(1), (0, 2, 4, 6)), started(drifting(1.2), (1, 3, 5, 7))
     runs = [replace(near, path=Path("near.json")), replace(drifting(1), path=Path("far.json"))]
-    first, second, last = comparison.how(with_base(base, runs))
+    first, second, last = comparison.explain_ratios(with_base(base, runs))
     assert first.startswith("near.json: Measured in turns") and second.startswith("far.json: Ratios of speed")
     assert "equal in all 3 runs" in last
 
@@ -457,7 +457,7 @@ def test_runs_of_two_suites_are_refused() -> None:
     )
     expected = r"^can't compare run\.json of suite records with b\.json of suite arrays$"
     with pytest.raises(UsageError, match=expected):
-        between(reads(sqlite=(100,) * 3), other)
+        compare_runs(reads(sqlite=(100,) * 3), other)
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ def test_runs_of_two_suites_are_refused() -> None:
 )
 def test_runs_with_no_row_in_common_are_refused(other: Run) -> None:
     with pytest.raises(UsageError, match="have no engine with the same phase, tier and parameters"):
-        between(reads(sqlite=(100,) * 3), other)
+        compare_runs(reads(sqlite=(100,) * 3), other)
 
 
 # -- halves of a run ------------------------------------------------------------------------------------------
@@ -486,7 +486,7 @@ def test_halves_are_the_early_and_late_blocks(blocks: int, first: int) -> None:
     assert sorted({attempt.block for attempt in other.attempts}) == list(range(first, blocks))
     assert len(one.attempts) + len(other.attempts) == 2 * blocks
     assert list(differences(one, other)) == []
-    found = between(one, other)
+    found = compare_runs(one, other)
     assert [change.verdict.blocks for change in found.changes] == [first, first]
 
 
@@ -494,7 +494,7 @@ def test_halves_are_the_early_and_late_blocks(blocks: int, first: int) -> None:
 def test_the_halves_of_a_run_that_drifts_differ() -> None:
     steady = reads(sqlite=(100, 101, 99, 100, 101, 99))
     drifting = reads(sqlite=(100, 101, 99, 200, 201, 199))
-    kinds = [between(*halves(run)).changes[0].verdict.kind for run in (steady, drifting)]
+    kinds = [compare_runs(*halves(run)).changes[0].verdict.kind for run in (steady, drifting)]
     assert kinds == ["alike", "faster"]
 
 

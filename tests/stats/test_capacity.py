@@ -288,7 +288,7 @@ def test_confirming_round_keeps_its_initial_rates() -> None:
 
 def test_probe_exactly_at_the_limit_holds() -> None:
     at, above, none = (Probe(EXPLORE, rate, 10_000, (count,)) for rate, count in ((3, 100), (4, 101), (2, 0)))
-    assert contract.worst((P99,), at) <= 0 < contract.worst((P99,), above)
+    assert contract.worst_excess((P99,), at) <= 0 < contract.worst_excess((P99,), above)
     assert contract.bracket((P99,), [above, none, at, Probe(EXPLORE, 1, 0)]) == (at, above)
     # A longer probe without a late operation shows more.
     assert contract.excess(P99, 0, 20_000) < contract.excess(P99, 0, 10_000) < contract.excess(P99, 1, 10_000)
@@ -345,17 +345,19 @@ def test_two_identical_engines_are_seldom_told_apart() -> None:
         "spread", queues.exponential, queues.exponential_tail, queues.queue("M/M/1", 0.54).latency, queues.spread
     )
     figures = [queues.run(model, (at,))[0] for at in range(200)]
-    verdicts = [capacity.compared(one, base).kind for one, base in zip(figures[::2], figures[1::2], strict=True)]
+    verdicts = [
+        capacity.compare_capacities(one, base).kind for one, base in zip(figures[::2], figures[1::2], strict=True)
+    ]
     assert len(verdicts) == 100 and sum(kind in ("faster", "slower") for kind in verdicts) <= 1
 
 
 def test_an_engine_with_more_capacity_is_faster() -> None:
     slow, fast = (queues.run(queues.queue("M/M/1", each), (1,))[0] for each in (0.54, 0.82))
-    verdict = capacity.compared(fast, slow)
+    verdict = capacity.compare_capacities(fast, slow)
     assert verdict.kind == "faster" and verdict.ratio == pytest.approx(0.82 / 0.54, rel=0.1)
-    assert capacity.compared(slow, fast).kind == "slower"
-    assert capacity.compared(slow, Capacity(capacity.AT_LEAST, 1.0, 1.0)).kind == "unclear"
-    equal = capacity.compared(slow, slow)
+    assert capacity.compare_capacities(slow, fast).kind == "slower"
+    assert capacity.compare_capacities(slow, Capacity(capacity.AT_LEAST, 1.0, 1.0)).kind == "unclear"
+    equal = capacity.compare_capacities(slow, slow)
     assert equal.ratio == 1 and equal.kind in ("alike", "unclear")
 
 

@@ -13,7 +13,7 @@ from noise import CONTAMINATED, EVEN, SLOWED, Noise
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError
 from dyno.results import Attempt, Run
-from dyno.stats.compare import Comparison, against, check_baseline, pairs, tables
+from dyno.stats.compare import Comparison, check_baseline, compare_with_baseline, pairs, tables
 from dyno.stats.metric import metric
 
 
@@ -151,10 +151,10 @@ def test_ratios_are_against_baseline_or_else_the_best() -> None:
     (table,) = tables(reads(sqlite=(100,) * 3, lmdb=(200,) * 3, memory=(300,) * 3))
     seen = {None: "memory", "sqlite": "sqlite", "lmdb": "lmdb"}
     for asked, base in seen.items():
-        found = against(table, asked)
+        found = compare_with_baseline(table, asked)
         assert {c.baseline.asked for c in found} == {base}
         assert {c.engine.asked for c in found} == {"sqlite", "lmdb", "memory"} - {base}
-    assert against(table, "duckdb") == []
+    assert compare_with_baseline(table, "duckdb") == []
 
 
 def test_unknown_or_null_baseline_is_refused() -> None:

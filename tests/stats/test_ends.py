@@ -13,7 +13,7 @@ from stats.madeup import a_cell, a_sample, an_attempt, of_cells
 
 from dyno.report.charts import lines as chart
 from dyno.report.tables import sections, sweeps
-from dyno.report.tables.sweeps import ended, ending
+from dyno.report.tables.sweeps import describe_end, find_ends
 from dyno.results import Run
 
 
@@ -45,11 +45,11 @@ def run() -> Run:
 
 
 def test_line_ends_where_all_further_figures_are_missing(run: Run) -> None:
-    assert [(end.cell.engine, end.last, end.at) for end in ended(run)] == [
+    assert [(end.cell.engine, end.last, end.at) for end in find_ends(run)] == [
         ("never", None, 10),
         ("gone", 100, 1000),
     ]
-    told = {end.cell.engine: ending(end) for end in ended(run)}
+    told = {end.cell.engine: describe_end(end) for end in find_ends(run)}
     assert told["gone"].startswith("gone stops at size = 100: at 1,000 out-of-memory in read: why it ended")
     assert told["never"].startswith("never has no figure from size = 10 on: timeout in read")
 
@@ -73,5 +73,5 @@ def test_chart_of_complete_lines_has_no_end_marker(run: Run) -> None:
     cells = tuple(run.cells[at] for at in whole)
     attempts = tuple(replace(a, cell=whole.index(a.cell)) for a in run.attempts if a.cell in whole)
     sound = replace(run, cells=cells, attempts=attempts)
-    assert ended(sound) == ()
+    assert find_ends(sound) == ()
     assert "datum.ends" not in str(chart.sweep(sound, "size").spec(["whole"], "op"))

@@ -11,7 +11,7 @@ import pytest
 from noise import EVEN, HALVES, KINDS, Noise
 from scipy import stats
 
-from dyno.stats.estimate import FEWEST_ORDERED, FEWEST_TRIALS, apart, around, center, estimate
+from dyno.stats.estimate import FEWEST_ORDERED, FEWEST_TRIALS, center, compare_unpaired, estimate, make_interval
 
 FEW = range(FEWEST_TRIALS, FEWEST_ORDERED)
 ORDERED = (6, 7, 8, 9, 10, 20)
@@ -114,7 +114,7 @@ def test_estimate_is_independent_of_order_and_unit(count: int) -> None:
 def test_ratio_of_two_runs_uses_welchs_t_test() -> None:
     random = np.random.default_rng(5)
     one, other = random.lognormal(1, 0.05, 4), random.lognormal(0.9, 0.3, 9)
-    found = apart(one.tolist(), other.tolist())
+    found = compare_unpaired(one.tolist(), other.tolist())
     welch = stats.ttest_ind(np.log(one), np.log(other), equal_var=False)
     assert found.log == pytest.approx(np.log(one).mean() - np.log(other).mean())
     assert found.degrees == pytest.approx(welch.df)
@@ -126,7 +126,7 @@ def test_ratio_of_two_runs_uses_welchs_t_test() -> None:
 def test_yuens_trimming_starts_at_ten_trials(counts: tuple[int, int]) -> None:
     random = np.random.default_rng(counts)
     one, other = (random.lognormal(1, 0.3, count) for count in counts)
-    found = apart(one.tolist(), other.tolist())
+    found = compare_unpaired(one.tolist(), other.tolist())
     if min(counts) >= 10:
         expected = stats.ttest_ind(np.log(one), np.log(other), equal_var=False, trim=0.1)
         assert found.log / found.error == pytest.approx(expected.statistic)
@@ -153,18 +153,18 @@ def test_interval_of_ten_blocks_resists_an_outlier() -> None:
 
 
 def test_two_runs_without_noise_have_a_ratio_without_error() -> None:
-    found = apart([2.0] * 3, [1.0] * 4)
+    found = compare_unpaired([2.0] * 3, [1.0] * 4)
     assert (found.log, found.error, found.half(0.99)) == (pytest.approx(np.log(2)), 0, 0)
 
 
 def test_ratio_allows_one_run_without_noise() -> None:
-    found = apart([2.0] * 3, [1.0, 1.1, 1.2, 1.3])
+    found = compare_unpaired([2.0] * 3, [1.0, 1.1, 1.2, 1.3])
     assert found.degrees == pytest.approx(3)
     assert found.error == pytest.approx(center([1.0, 1.1, 1.2, 1.3]).error)
 
 
 def test_interval_around_a_center_includes_the_median() -> None:
-    found = around(9.0, center([1.0, 1.01, 1.02]), 0.95)
+    found = make_interval(9.0, center([1.0, 1.01, 1.02]), 0.95)
     assert found.low is not None and found.low < 1
     assert (found.median, found.high) == (9, 9)
 

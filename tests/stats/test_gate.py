@@ -21,7 +21,7 @@ from dyno.contracts.model import Tier
 from dyno.report.tables import wording
 from dyno.results import Run
 from dyno.stats.metric import metric
-from dyno.stats.two_runs import between, gate
+from dyno.stats.two_runs import compare_runs, gate
 
 MARGIN = 0.05
 Trials = Sequence[Sequence[float]]
@@ -33,7 +33,7 @@ def of(rows: Trials) -> Run:
 
 
 def states(before: Trials, after: Trials, margin: float = MARGIN) -> list[str]:
-    return [judged.state for judged in gate(between(of(before), of(after)), margin)]
+    return [judged.state for judged in gate(compare_runs(of(before), of(after)), margin)]
 
 
 def even(rate: float, count: int = 5, by: float = 0.005) -> list[float]:
@@ -82,7 +82,7 @@ def test_a_latency_may_be_longer_by_the_margin() -> None:
         return replace(reads(sqlite=()), attempts=attempts)
 
     def state(ns: int, margin: float) -> str:
-        found = between(run(*[10_000_000] * 3), run(*[ns] * 3), metric("p99"))
+        found = compare_runs(run(*[10_000_000] * 3), run(*[ns] * 3), metric("p99"))
         return gate(found, margin)[0].state
 
     # 52 % more time is a speed of 66 %: slower than a margin of 50 % allows, though more than half as fast.
@@ -101,8 +101,8 @@ def test_wording_and_interval_agree_with_the_gates_state() -> None:
         before = (1e6 * np.exp(noise * random.standard_normal(shape))).round().tolist()
         slowed = random.uniform(0.2, 1.1, (shape[0], 1))
         after = (1e6 * slowed * np.exp(noise * random.standard_normal(shape))).round().tolist()
-        for judged in gate(between(of(before), of(after)), MARGIN):
-            verdict, said = judged.verdict, wording.gated(judged.verdict)
+        for judged in gate(compare_runs(of(before), of(after)), MARGIN):
+            verdict, said = judged.verdict, wording.format_gate_verdict(judged.verdict)
             states_.add(judged.state)
             assert verdict.low is not None and verdict.high is not None
             if judged.state == "slower":
@@ -118,8 +118,8 @@ def test_wording_and_interval_agree_with_the_gates_state() -> None:
 
 def test_gate_failure_at_three_trials_has_slower_verdict() -> None:
     before, after = [[1e6, 1.4e6, 0.7e6]], [[2e5, 3.2e5, 1.1e5]]
-    (change,) = between(of(before), of(after)).changes
-    (judged,) = gate(between(of(before), of(after)), MARGIN)
+    (change,) = compare_runs(of(before), of(after)).changes
+    (judged,) = gate(compare_runs(of(before), of(after)), MARGIN)
     # The 99 % interval of the comparison may hold 1 even though the gate's interval doesn't.
     assert (change.verdict.kind, judged.state, judged.verdict.kind) == ("unclear", "slower", "slower")
 
@@ -213,7 +213,7 @@ def test_slowdown_of_half_the_margin_passes() -> None:
 
 
 def test_a_gate_without_rows_judges_nothing() -> None:
-    assert gate(between(reads(sqlite=(1,) * 3, lmdb=()), reads(sqlite=(), lmdb=(1,) * 3)), MARGIN) == []
+    assert gate(compare_runs(reads(sqlite=(1,) * 3, lmdb=()), reads(sqlite=(), lmdb=(1,) * 3)), MARGIN) == []
 
 
 @pytest.mark.parametrize(("before", "after", "passed"), [("power", "volatile", False), ("volatile", "power", True)])

@@ -61,7 +61,7 @@ def test_fit_of_exact_powers_recovers_the_exponent() -> None:
     for power in (0.0, 0.5, 1.0, 1.3):
         found = fit([(value, 3e9 * value**power) for value in VALUES])
         assert found is not None and found.exponents[0] == pytest.approx(power, abs=1e-12)
-        predicted = found.at(1_440)
+        predicted = found.predict_at(1_440)
         assert predicted.middle == pytest.approx(3e9 * 1_440**power, rel=1e-9)
         # No interval is narrower than that of the least error.
         assert predicted.high / predicted.low > 1 + 2 * LEAST_ERROR
@@ -81,7 +81,7 @@ def test_fit_and_intervals_match_scipy() -> None:
     design, x = np.stack([np.ones(5), xs], axis=1), np.array([1, math.log(336)])
     error = np.sqrt(((ys - design @ [other.intercept, other.slope]) ** 2).sum() / 3)
     wide = error * np.sqrt(1 + x @ np.linalg.inv(design.T @ design) @ x) * stats.t.ppf(0.975, 3)
-    predicted = found.at(336)
+    predicted = found.predict_at(336)
     assert math.log(predicted.high / predicted.middle) == pytest.approx(wide)
     assert math.log(predicted.middle / predicted.low) == pytest.approx(wide)
 
@@ -93,7 +93,7 @@ def test_prediction_interval_covers_at_its_confidence() -> None:
         noise = np.exp(rng.normal(0, 0.2, len(VALUES) + 1))
         found = fit([(value, value * off) for value, off in zip(VALUES, noise, strict=False)])
         assert found is not None
-        predicted = found.at(1_440)
+        predicted = found.predict_at(1_440)
         inside += predicted.low <= 1_440 * noise[-1] <= predicted.high
     # Within four standard errors.
     assert inside / tries == pytest.approx(CONFIDENCE, abs=4 * math.sqrt(0.95 * 0.05 / tries))
@@ -102,7 +102,7 @@ def test_prediction_interval_covers_at_its_confidence() -> None:
 def test_prediction_interval_widens_with_distance() -> None:
     found = fit([(value, value * (1.1 if value in (2, 8) else 1)) for value in VALUES])
     assert found is not None
-    wide = [math.log(found.at(value).high / found.at(value).low) for value in (4, 16, 32, 336, 1_440)]
+    wide = [math.log(found.predict_at(value).high / found.predict_at(value).low) for value in (4, 16, 32, 336, 1_440)]
     assert wide == sorted(wide) and wide[0] > 0
 
 
@@ -189,8 +189,8 @@ def test_curve_over_two_parameters_has_two_exponents() -> None:
     written = replace(reads(*given), recorded=recorded)
     (time,), (disk,) = (growths(written, PARAMETER, also=["other"], kind=kind) for kind in (TIME, DISK))
     assert time.fit is not None and time.fit.exponents == pytest.approx((1, 0.5))
-    assert time.fit.at((100, 100)).middle == pytest.approx(1_000 * SECOND, rel=1e-6)
-    assert disk.fit is not None and disk.fit.at((100, 100)).middle == pytest.approx(1e7)
+    assert time.fit.predict_at((100, 100)).middle == pytest.approx(1_000 * SECOND, rel=1e-6)
+    assert disk.fit is not None and disk.fit.predict_at((100, 100)).middle == pytest.approx(1e7)
     text = shown([time, disk], {(100, 100): "both"}, ["other"])
     assert "how its time grows with much and other" in text and "16.7 min" in text
     assert "how the disk grows with much and other" in text and "9.54 MiB" in text
@@ -246,7 +246,7 @@ def test_disk_size_interval_covers_at_its_confidence() -> None:
             {value: 1_000 * value for value in SIZES},
         )
         assert line is not None
-        predicted, true = line.at(5_000), (5e6 + 12.5 * 5e6) * (1 + draws.normal(0, 0.06))
+        predicted, true = line.predict_at(5_000), (5e6 + 12.5 * 5e6) * (1 + draws.normal(0, 0.06))
         inside += predicted.low <= true <= predicted.high
     assert 0.93 <= inside / 1_000 <= 0.97
 

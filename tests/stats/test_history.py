@@ -15,7 +15,7 @@ from madeup import a_cell, of_rates
 from dyno.contracts.model import UsageError
 from dyno.report.tables import comparison
 from dyno.results import Run
-from dyno.stats.history import CHANCE, changes, gaps, judged, steps
+from dyno.stats.history import CHANCE, changes, gaps, judge_changes, steps
 
 NOISE = 0.03
 
@@ -48,7 +48,7 @@ def test_the_interval_of_runs_contains_the_change() -> None:
         true = int(random.integers(4, 13))
         far = np.where(random.random(16) < 0.1, 0.5, 0.0)
         logs = NOISE * random.standard_normal(16) - far - 0.06 * (np.arange(16) >= true)
-        judgements = list(judged(np.exp(logs).tolist()))
+        judgements = list(judge_changes(np.exp(logs).tolist()))
         if len(judgements) == 1:
             ((at, (low, high), _, _),) = judgements
             assert 1 <= low <= at <= high < 16

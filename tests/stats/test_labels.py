@@ -102,7 +102,7 @@ def test_page_and_chart_use_the_tables_row_labels(tmp_path: Path) -> None:
     assert made.count(path) == 1
     for name in ("postgresql 16.4", f"postgresql:program={path}"):
         choice = plot.check(run, plot.Choice(engines=[name]))
-        drawn = plot.drawing(run, plot.chart(run, "throughput"), choice).svg()
+        drawn = plot.draw_chart(run, plot.chart(run, "throughput"), choice).svg()
         assert "postgresql 16.4" in drawn and "postgresql 15.18" not in drawn
 
 

@@ -38,7 +38,7 @@ from dyno.stats import answer, findings
 from dyno.stats.compare import pairs, tables
 from dyno.stats.metric import metric
 from dyno.stats.summary import summarize
-from dyno.stats.two_runs import between
+from dyno.stats.two_runs import compare_runs
 
 CLAIM = pytest.mark.claim("A row whose limit was the load generator is not compared, and the answer names the remedy")
 HOST = {"cpu": {"available_cores": 2}}
@@ -241,12 +241,12 @@ def a_served_run(clients: float, rates: list[float]) -> Run:
 
 def test_row_limited_in_either_run_is_not_compared() -> None:
     free, limited = a_served_run(0.2, FAST), a_served_run(1.9, SLOW)
-    assert len(between(free, a_served_run(0.2, SLOW)).changes) == 1
+    assert len(compare_runs(free, a_served_run(0.2, SLOW)).changes) == 1
     for one, other in ((free, limited), (limited, free), (limited, limited)):
-        result = between(one, other)
+        result = compare_runs(one, other)
         assert not result.changes and not result.lost and not result.new and len(result.limited) == 1
         assert result.limited[0].limit is not None
-    assert len(between(free, limited, metric("cpu")).changes) == 1
+    assert len(compare_runs(free, limited, metric("cpu")).changes) == 1
 
 
 @CLAIM

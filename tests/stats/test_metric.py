@@ -14,7 +14,17 @@ from dyno.fields import Sample
 from dyno.results import Run
 from dyno.stats.answer import answers
 from dyno.stats.compare import pairs, tables
-from dyno.stats.metric import BANDWIDTH, METRICS, RESPONSE, THROUGHPUT, estimated, fitting, metric, rank, speeds
+from dyno.stats.metric import (
+    BANDWIDTH,
+    METRICS,
+    RESPONSE,
+    THROUGHPUT,
+    choose_metric,
+    estimate_metric,
+    metric,
+    rank,
+    speeds,
+)
 from dyno.stats.summary import summarize
 
 # Mostly quick operations and some slow ones, so that the percentiles differ.
@@ -88,7 +98,7 @@ def test_less_memory_is_better() -> None:
     assert [row.cell.engine for row, _ in table.rows] == ["few", "many"]
     (row, _) = summarize(run)
     assert (row.client_peak_bytes, row.server_peak_bytes) == (100 << 20, None)
-    estimate = estimated(row, metric("memory"))
+    estimate = estimate_metric(row, metric("memory"))
     assert estimate is not None and estimate.median == 100 << 20
 
 
@@ -103,15 +113,15 @@ def test_metric_lookup_accepts_only_known_names() -> None:
 @pytest.mark.claim("An open loop is compared by response time, a closed one by the suite's metric")
 def test_metric_is_response_time_only_for_open_loop() -> None:
     closed, opened = row(a_sample(), a_sample()), row(open_loop(), open_loop())
-    assert fitting([closed]) is THROUGHPUT
-    assert fitting([opened]) is fitting([opened, opened]) is RESPONSE
-    assert fitting([opened, closed]) is fitting([row(open_loop(), a_sample())]) is THROUGHPUT
-    assert fitting([]) is THROUGHPUT
+    assert choose_metric([closed]) is THROUGHPUT
+    assert choose_metric([opened]) is choose_metric([opened, opened]) is RESPONSE
+    assert choose_metric([opened, closed]) is choose_metric([row(open_loop(), a_sample())]) is THROUGHPUT
+    assert choose_metric([]) is THROUGHPUT
 
 
 def test_few_responses_are_compared_by_their_median() -> None:
     brief = replace(open_loop(), response=repeated(2_000, 499))
-    assert fitting([row(brief, open_loop())]) is metric("response-p50")
+    assert choose_metric([row(brief, open_loop())]) is metric("response-p50")
 
 
 def test_speeds_are_keyed_by_block_and_omit_missing() -> None:

@@ -13,7 +13,7 @@ from dyno.contracts.imported_code import ImportedCode, ImportedModule
 from dyno.contracts.model import UsageError
 from dyno.report.tables import comparison
 from dyno.results import Run
-from dyno.stats.two_runs import between
+from dyno.stats.two_runs import compare_runs
 
 
 def a_side(
@@ -33,7 +33,7 @@ def test_same_file_in_two_environments_is_refused() -> None:
     before = a_side("base.json", "/venv-base", sqlite="/head/shop/core.py")
     after = a_side("head.json", "/venv-head", sqlite="/head/shop/core.py")
     with pytest.raises(UsageError) as refusal:
-        between(before, after)
+        compare_runs(before, after)
     expected = "base.json and head.json ran the same code, /head/shop/core.py, in two environments, /venv-base and"
     assert str(refusal.value).startswith(expected) and "\n" not in str(refusal.value)
 
@@ -41,27 +41,29 @@ def test_same_file_in_two_environments_is_refused() -> None:
 def test_same_file_with_another_content_is_compared() -> None:
     before = a_side("base.json", "/venv-base", sqlite="/checkout/shop/core.py")
     after = a_side("head.json", "/venv-head", sha256="fedcba9876543210", sqlite="/checkout/shop/core.py")
-    assert between(before, after).changes
+    assert compare_runs(before, after).changes
 
 
 def test_same_file_in_one_environment_is_compared() -> None:
     run = a_side("base.json", "/venv", sqlite="/checkout/shop/core.py")
-    assert between(run, replace(run, path=Path("head.json"))).changes
+    assert compare_runs(run, replace(run, path=Path("head.json"))).changes
 
 
 def test_same_file_under_another_python_is_compared() -> None:
     before = a_side("base.json", "/venv-base", sqlite="/head/shop/core.py")
     after = a_side("head.json", "/venv-head", "Python 3.13.0", sqlite="/head/shop/core.py")
-    assert between(before, after).changes
+    assert compare_runs(before, after).changes
 
 
 def test_gate_names_the_file_that_each_side_ran() -> None:
     before = a_side("base.json", "/venv-base", sqlite="/venv-base/shop/core.py", lmdb="/head/bench.py")
     after = a_side("head.json", "/venv-head", sqlite="/venv-head/shop/core.py", lmdb="/head/bench.py")
-    compared = between(before, after)
+    compared = compare_runs(before, after)
     files = [(each.before, each.after) for each in compared.differences if each.what == "imported.shop.core.file"]
     assert files == [("/venv-base/shop/core.py", "/venv-head/shop/core.py")]
-    assert comparison.gone([compared]) == ["Both sides ran /head/bench.py, though their environments differ."]
+    assert comparison.list_lost_rows([compared]) == [
+        "Both sides ran /head/bench.py, though their environments differ."
+    ]
 
 
 def test_code_directory_does_not_distinguish_works() -> None:
@@ -70,4 +72,4 @@ def test_code_directory_does_not_distinguish_works() -> None:
         replace(run, recorded={**run.recorded, "definition": {"directory": each, "reference": "bench.py:f"}})
         for each in (".", "../checkout")
     )
-    assert between(here, there).changes
+    assert compare_runs(here, there).changes

@@ -28,7 +28,7 @@ from dyno.report.tables import comparison, display, sections, sweeps, text, word
 from dyno.report.tables.text import as_markdown
 from dyno.results import Run
 from dyno.stats import compare, sweep, two_runs
-from dyno.stats.cache import cached
+from dyno.stats.cache import cache_by_run
 
 MARGIN = 0.05
 PHASES = ("read",)
@@ -79,12 +79,12 @@ def in_a_site(run: Run) -> object:
 
 
 def drawn(run: Run) -> object:
-    return [each.records(run) for each in charts.of(run)]
+    return [each.records(run) for each in charts.list_charts(run)]
 
 
 def checked(run: Run) -> object:
     after = Run(Path("after.json"), run.recorded, run.cells, run.attempts)
-    found = two_runs.between(run, after)
+    found = two_runs.compare_runs(run, after)
     return comparison.between_data(found, MARGIN, two_runs.gate(found, MARGIN))
 
 
@@ -93,7 +93,7 @@ REPORTS: dict[str, Callable[[Run], object]] = {
     "show --json": export.as_json,
     "show --csv": lambda run: export.as_csv(export.cells(run)),
     "show --markdown": as_markdown,
-    "compare": lambda run: comparison.within(run, compare.tables(run), None, MARGIN),
+    "compare": lambda run: comparison.compare_within(run, compare.tables(run), None, MARGIN),
     "compare --json": lambda run: comparison.within_data(run, compare.tables(run), "engine-1", MARGIN),
     "answers": wording.answers,
     "check": checked,
@@ -125,7 +125,7 @@ def test_report_cost_grows_linearly_with_cells(
 def test_cached_result_is_kept_while_the_run_exists() -> None:
     asked = []
 
-    @cached
+    @cache_by_run
     def cells(run: Run, more: int = 0) -> int:
         asked.append(more)
         return len(run.cells) + more
@@ -179,14 +179,14 @@ def test_crossings_found_equal_those_of_all_pairs() -> None:
     every = [
         crossing
         for one, other in combinations(cells.values(), 2)
-        for crossing in sweep._between(found, one, other, False, MARGIN)
+        for crossing in sweep._find_crossings(found, one, other, False, MARGIN)
     ]
     assert every
     assert sweep.crossings(found, log=False) == every
 
 
 def test_crossings_of_many_engines_consider_the_fastest() -> None:
-    (found, *_) = sweeps.every(a_sweep(engines=60, values=2))
+    (found, *_) = sweeps.all_sweeps(a_sweep(engines=60, values=2))
     leaders = [cell.asked for cell in sweep.leaders(found)]
     assert len(leaders) == sweep.MOST_CROSSED
     fastest = [row.cell.asked for row, _ in found.points[0][1].rows]
@@ -210,7 +210,7 @@ def test_chart_states_omitted_engines_and_panels(monkeypatch: pytest.MonkeyPatch
 
 
 def a_picture(run: Run) -> str:
-    drawn = plot.drawing(run, plot.chart(run, "throughput"), plot.Choice()).svg()
+    drawn = plot.draw_chart(run, plot.chart(run, "throughput"), plot.Choice()).svg()
     return drawn.replace("&gt;", ">")
 
 

@@ -14,13 +14,13 @@ from dyno.stats.costs import Prices, Tariff
 
 def test_probe_charts_have_each_probe_and_the_limit() -> None:
     run = simulated(8, slow=1_000.0, fast=2_000.0)
-    by_name = {chart.name: chart for chart in charts.of(run)}
+    by_name = {chart.name: chart for chart in charts.list_charts(run)}
     share, response = by_name["capacity:p90"], by_name["response:p90"]
     probes = [attempt for attempt in run.attempts if attempt.stage is not None]
     for chart in (share, response):
         records = chart.records(run)
         assert sorted(record["x"] for record in records) == sorted(attempt.rate or 0 for attempt in probes)
-        picture = plot.drawing(run, chart, plot.Choice()).svg()
+        picture = plot.draw_chart(run, chart, plot.Choice()).svg()
         assert "<svg" in picture and "the limit" in picture
     # A probe is above the limit if the share of M/M/1 is.
     for record in share.records(run):
@@ -43,8 +43,8 @@ def test_pareto_front_has_only_undominated_engines(fees: tuple[float, float, flo
     run = simulated(9, slow=1_000.0, middle=1_500.0, fast=2_000.0)
     tariffs = {f"synthetic:wait_us={at + 1}": Tariff(fee, 0.0, {}) for at, fee in enumerate(fees)}
     prices = Prices("p.toml", "EUR", None, 1.0, tariffs, {}, 500.0)
-    (chart,) = (chart for chart in charts.of(run, prices=prices) if chart.name == "cost")
+    (chart,) = (chart for chart in charts.list_charts(run, prices=prices) if chart.name == "cost")
     records = chart.records(run)
     assert {record["engine"] for record in records if record["front"]} == front
     assert [record["y"] for record in sorted(records, key=lambda record: record["x"])] == list(fees)
-    assert "<svg" in plot.drawing(run, chart, plot.Choice()).svg()
+    assert "<svg" in plot.draw_chart(run, chart, plot.Choice()).svg()

@@ -25,7 +25,7 @@ from dyno.stats.doubts import doubts
 from dyno.stats.history import steps
 from dyno.stats.metric import CAPACITY
 from dyno.stats.summary import CellSummary, summarize
-from dyno.stats.two_runs import between, gate
+from dyno.stats.two_runs import compare_runs, gate
 
 
 def rows(run: Run) -> Mapping[str, CellSummary]:
@@ -58,7 +58,7 @@ def test_capacities_are_compared() -> None:
 
 def test_two_runs_and_the_gate_compare_capacities() -> None:
     before, after = simulated(3, one=2_000.0, other=2_000.0), simulated(4, one=1_200.0, other=2_000.0)
-    found = between(before, after)
+    found = compare_runs(before, after)
     kinds = {change.after.cell.label: change.verdict.kind for change in found.changes}
     assert kinds["one"] == "slower" and kinds["other"] in ("alike", "unclear")
     assert {result.change.after.cell.label: result.state for result in gate(found, 0.05)}["one"] == "slower"

@@ -11,8 +11,8 @@ import pytest
 from noise import EVEN, HALVES, KINDS, Noise
 from scipy import stats
 
-from dyno.stats.compare import paired
-from dyno.stats.estimate import Center, apart, center
+from dyno.stats.compare import compare_pairs
+from dyno.stats.estimate import Center, center, compare_unpaired
 from dyno.stats.verdict import Verdict, judge
 
 # -- three kinds ----------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_a_median_beyond_the_interval_widens_it() -> None:
 @pytest.mark.parametrize("blocks", [0, 1, 2])
 def test_verdict_under_three_blocks_has_no_ratio(blocks: int) -> None:
     expected = Verdict("unclear", None, None, None, None, blocks, 3 - blocks)
-    assert paired([(2.0, 1.0)] * blocks) == expected
+    assert compare_pairs([(2.0, 1.0)] * blocks) == expected
     assert judge(center([2.0, 2.0]), 2.0, blocks) == expected
 
 
@@ -172,7 +172,7 @@ def share_that_covers(found: list[Verdict], truth: float) -> float:
 @pytest.mark.parametrize("count", COUNTS)
 def test_interval_of_paired_ratios_covers_the_truth(noise: Noise, count: int, truth: float) -> None:
     pairs = zip(*draws(noise, count, drift=0.2), strict=True)
-    found = [paired([(truth * a, b) for a, b in zip(mine, base, strict=True)], WIDE) for mine, base in pairs]
+    found = [compare_pairs([(truth * a, b) for a, b in zip(mine, base, strict=True)], WIDE) for mine, base in pairs]
     assert share_that_covers(found, truth) >= 0.99 - CHANCE
 
 
@@ -181,7 +181,7 @@ def test_interval_of_paired_ratios_covers_the_truth(noise: Noise, count: int, tr
 @pytest.mark.parametrize("count", COUNTS)
 def test_interval_of_two_run_ratios_covers_the_truth(noise: Noise, count: int) -> None:
     found = [
-        judge(apart(after, before), float(np.median(after) / np.median(before)), count, WIDE)
+        judge(compare_unpaired(after, before), float(np.median(after) / np.median(before)), count, WIDE)
         for after, before in zip(*(part[:1_000] for part in draws(noise, count)), strict=True)
     ]
     assert share_that_covers(found, 1.0) >= 0.99 - 3 * sqrt(0.99 * 0.01 / 1_000)
@@ -194,7 +194,7 @@ def test_interval_of_unequal_runs_covers_the_truth() -> None:
         np.exp(0.1 * random.standard_normal((1_000, 9))),
     )
     found = [
-        judge(apart(new, old), float(np.median(new) / np.median(old)), 4, WIDE)
+        judge(compare_unpaired(new, old), float(np.median(new) / np.median(old)), 4, WIDE)
         for old, new in zip(before.tolist(), after.tolist(), strict=True)
     ]
     assert share_that_covers(found, 1.0) >= 0.98
@@ -204,7 +204,7 @@ def test_interval_of_unequal_runs_covers_the_truth() -> None:
 def test_interval_is_not_wider_than_necessary() -> None:
     for count in COUNTS:
         pairs = zip(*draws(EVEN, count), strict=True)
-        found = [paired(list(zip(mine, base, strict=True)), WIDE) for mine, base in pairs]
+        found = [compare_pairs(list(zip(mine, base, strict=True)), WIDE) for mine, base in pairs]
         assert abs(share_that_covers(found, 1.0) - 0.99) <= CHANCE
 
 
@@ -212,5 +212,5 @@ def test_interval_is_not_wider_than_necessary() -> None:
 def test_interval_of_two_equal_modes_covers_the_truth(count: int) -> None:
     """One time in thirty, one engine is in the fast mode and the other in the slow mode in all three blocks."""
     pairs = zip(*draws(HALVES, count), strict=True)
-    found = [paired(list(zip(mine, base, strict=True)), WIDE) for mine, base in pairs]
+    found = [compare_pairs(list(zip(mine, base, strict=True)), WIDE) for mine, base in pairs]
     assert share_that_covers(found, 1.0) >= (0.965 if count == 3 else 0.99 - CHANCE)

@@ -68,7 +68,7 @@ def test_samples_round_trip_and_arrive_in_time_order(tmp_path: Path) -> None:
     times = np.concatenate([arrival.batch.ts for arrival in arrivals])
     assert (np.diff(times) >= 0).all() and dataset.start <= times[0] and times[-1] < dataset.end
     assert (dataset.start, dataset.end) == (START, START + HALF_HOUR)
-    further = list(dataset.further(2))
+    further = list(dataset.further_batches(2))
     assert [len(arrival.batch.ts) for arrival in further] == [3, 3]
     assert dataset.end <= further[0].batch.ts[0] < further[1].batch.ts[0]
 

@@ -52,7 +52,7 @@ def test_arrival_times_are_sorted_whole_nanoseconds(kind: str) -> None:
 def test_billions_of_arrivals_are_counted_without_drawing(kind: str) -> None:
     arrivals = Arrivals(1e9, kind, 1, 4, seed=1)
     taken = arrivals.take(1_000)
-    assert len(taken) + arrivals.until(10 * SECOND) == pytest.approx(10e9 / 4, rel=1e-6)
+    assert len(taken) + arrivals.take_until(10 * SECOND) == pytest.approx(10e9 / 4, rel=1e-6)
 
 
 # -- uniform ----------------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ import pytest
 from loops import CONTENTS, MIB, digest, ext4, image, loop_device, mounted, sh, swap
 
 from dyno.host import blockdevice
-from dyno.host.blockdevice import DeviceBusy, held, signatures
+from dyno.host.blockdevice import DeviceBusy, hold_device, signatures
 
 pytestmark = pytest.mark.usefixtures("processes")
 
 
 def refused(path: object) -> str:
-    with pytest.raises(DeviceBusy) as told, held(str(path)):
+    with pytest.raises(DeviceBusy) as told, hold_device(str(path)):
         pass
     return str(told.value)
 
@@ -81,10 +81,10 @@ def test_bare_device_is_held_exclusively(tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     before = digest(file)
     with loop_device(file) as device:
-        with held(device) as mine:
+        with hold_device(device) as mine:
             assert mine.size_bytes == file.stat().st_size
             assert refused(device).startswith("is in use")
-        with held(device):
+        with hold_device(device):
             "The device is released at the end of the block."
     assert digest(file) == before
 
@@ -180,7 +180,7 @@ def test_writes_go_to_the_checked_device(tmp_path: Path) -> None:
     before, link = digest(precious), tmp_path / "link"
     with loop_device(bare) as one, loop_device(precious) as other:
         link.symlink_to(one)
-        with held(str(link), writable=True) as device:
+        with hold_device(str(link), writable=True) as device:
             link.unlink()
             link.symlink_to(other)
             os.pwrite(device.descriptor, b"mine", 0)
@@ -193,7 +193,7 @@ def test_writes_go_to_the_checked_device(tmp_path: Path) -> None:
 def test_discard_frees_only_the_given_length(length: int, tmp_path: Path) -> None:
     file = tmp_path / "image"
     file.write_bytes(b"x" * 8 * MIB)
-    with loop_device(file) as device, held(device, writable=True) as mine:
+    with loop_device(file) as device, hold_device(device, writable=True) as mine:
         if not blockdevice.discard(mine.descriptor, length):
             pytest.skip("no holes can be made in files here")
         assert os.pread(mine.descriptor, 4, 0) == bytes(4)

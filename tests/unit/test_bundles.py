@@ -31,7 +31,7 @@ def packed(tmp_path: Path) -> Path:
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(UsageError) as refused, bundle.opened(path):
+    with pytest.raises(UsageError) as refused, bundle.open_bundle(path):
         pass
     line = str(refused.value)
     assert len(line.splitlines()) == 1 and str(path) in line
@@ -72,7 +72,7 @@ def archived(path: Path, members: Mapping[str, bytes]) -> Path:
         for name, content in members.items():
             archive.writestr(name, content)
         archive.comment = container.MARK + b"0" * container.HASH
-    path.write_bytes(container.sealed(buffer.getvalue()))
+    path.write_bytes(container.append_checksum(buffer.getvalue()))
     return path
 
 
@@ -80,7 +80,7 @@ def archived(path: Path, members: Mapping[str, bytes]) -> Path:
 def test_a_bundle_has_the_run_and_its_plan(packed: Path) -> None:
     assert packed.read_bytes() == bundle.pack(RUN)
     original = results.load(RUN)
-    with bundle.opened(packed) as found:
+    with bundle.open_bundle(packed) as found:
         assert [a.samples for a in found.run.attempts] == [a.samples for a in original.attempts]
         assert found.run.cells == original.cells
         assert found.plan["suite"] == original.plan.suite
@@ -172,7 +172,7 @@ def test_zip_bomb_is_not_unpacked(packed: Path) -> None:
             for _ in range(container.MOST_UNPACKED // len(piece) + 1):
                 member.write(piece)
         archive.comment = container.MARK + b"0" * container.HASH
-    packed.write_bytes(container.sealed(buffer.getvalue()))
+    packed.write_bytes(container.append_checksum(buffer.getvalue()))
     assert "unpacked it has" in refusal(packed)
 
 

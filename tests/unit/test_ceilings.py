@@ -39,10 +39,10 @@ def test_probed_ceilings_are_cached_per_file_system(tmp_path: Path) -> None:
     found = ceilings.probe(tmp_path, 0.04)
     assert set(found) == set(ceilings.NAMES)
     assert all(value is None or value == found["probed"] or value > 0 for value in found.values())
-    assert ceilings.known(tmp_path / "cache", tmp_path) is None
+    assert ceilings.load_cached(tmp_path / "cache", tmp_path) is None
     ceilings.keep(tmp_path / "cache", tmp_path, found)
-    assert ceilings.known(tmp_path / "cache", tmp_path) == found
-    assert ceilings.known(tmp_path / "cache", Path("/proc")) is None, "another file system"
+    assert ceilings.load_cached(tmp_path / "cache", tmp_path) == found
+    assert ceilings.load_cached(tmp_path / "cache", Path("/proc")) is None, "another file system"
     assert not list(tmp_path.glob(".dyno-probe-*"))
 
 
@@ -51,7 +51,7 @@ def test_malformed_cached_ceilings_are_ignored(kept: str, tmp_path: Path) -> Non
     ceilings.keep(tmp_path / "cache", tmp_path, dict(MOST))
     (file,) = (tmp_path / "cache/ceilings").iterdir()
     file.write_text(kept)
-    assert ceilings.known(tmp_path / "cache", tmp_path) is None
+    assert ceilings.load_cached(tmp_path / "cache", tmp_path) is None
 
 
 # -- shares -------------------------------------------------------------------------------------------------------

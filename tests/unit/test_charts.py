@@ -49,7 +49,7 @@ TRADEOFF = Curve(
 
 
 def named(run: Run, name: str) -> Chart:
-    (found,) = (chart for chart in charts.of(run) if chart.name == name)
+    (found,) = (chart for chart in charts.list_charts(run) if chart.name == name)
     return found
 
 
@@ -154,8 +154,8 @@ def one(records: Sequence[Record], engine: str, phase: str = "rand-key", **more:
 
 
 def test_charts_are_listed_in_fixed_order(run: Run) -> None:
-    assert tuple(chart.name for chart in charts.of(drawable(run))) == NAMES
-    assert [chart.name for chart in charts.of(run)] == [chart.name for chart in FIXED]
+    assert tuple(chart.name for chart in charts.list_charts(drawable(run))) == NAMES
+    assert [chart.name for chart in charts.list_charts(run)] == [chart.name for chart in FIXED]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -358,7 +358,7 @@ def test_size_chart_shows_disk_bytes_smallest_first(run: Run) -> None:
 
 
 def test_clients_chart_exists_only_if_clients_vary(run: Run) -> None:
-    assert "clients" not in {chart.name for chart in charts.of(run)}
+    assert "clients" not in {chart.name for chart in charts.list_charts(run)}
     shown = by_clients(run)
     chart = named(shown, "clients")
     assert chart.spans == ("clients",)
@@ -388,7 +388,9 @@ def by_records(run: Run, *values: Any, rates: Mapping[str, Sequence[float]] | No
 
 def test_numeric_parameter_with_several_values_has_chart(run: Run) -> None:
     def swept(*values: Any) -> list[str]:
-        return [chart.name for chart in charts.of(by_records(run, *values)) if chart.name.startswith("sweep:")]
+        return [
+            chart.name for chart in charts.list_charts(by_records(run, *values)) if chart.name.startswith("sweep:")
+        ]
 
     assert swept(100, 200) == ["sweep:records"]
     assert swept(100) == swept("all", "none") == swept(True, False) == swept(100, "all") == []
@@ -443,7 +445,7 @@ def test_sweep_may_show_another_metric_or_fact(run: Run) -> None:
     figures = {"client_peak_bytes": 5 << 20, "histogram": recorded(2_000)}
     shown = changed(compressed(by_records(run, 100, 1_000)), lambda _, s: replace(s, **figures))
     for by, unit in (("p99", "p99 of the latency"), ("memory", "peak memory"), ("ratio", "ratio")):
-        (chart,) = (chart for chart in charts.of(shown, by) if chart.name == "sweep:records")
+        (chart,) = (chart for chart in charts.list_charts(shown, by) if chart.name == "sweep:records")
         record = one(chart.records(shown), "lmdb", x=100)
         assert record["unit"] == unit and record["y"]
         assert chart.says(shown) == [], "nobody compared by it"
@@ -794,7 +796,7 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     shown = drawable(run)
     scale = vega.scale(notes.engines(shown), "color")
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
-    for chart in charts.of(shown):
+    for chart in charts.list_charts(shown):
         # Colours of these charts don't stand for engines, but for verdicts, parameters or parts of a latency.
         if chart.name in ("ratios", "tradeoff", "parts"):
             continue
@@ -804,6 +806,6 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
 
 
 def test_chart_specs_use_only_theme_colours(run: Run) -> None:
-    for chart in charts.of(drawable(run)):
+    for chart in charts.list_charts(drawable(run)):
         used = set(re.findall(r"#[0-9a-fA-F]{3,6}\b", str(chart.spec(["a", "b"], "op"))))
         assert used <= {*vega.PALETTE, *(colour for colour, _ in vega.VERDICTS.values())}, chart.name

@@ -347,7 +347,7 @@ def test_list_shows_every_engine_and_suite(shell: Shell) -> None:
     for name in ours:
         spec, found = registry.engine(name), row(engines, name)
         assert row(out, name)
-        assert found.rstrip().endswith("ready") is not bool(spec.lacking() or spec.listing.untested)
+        assert found.rstrip().endswith("ready") is not bool(spec.explain_unavailability() or spec.listing.untested)
         assert all(tier.value in found for tier in spec.tiers)
     for suite in registry.suites():
         assert row(out, suite.name, suite=True) and suite.title in suites

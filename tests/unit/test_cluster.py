@@ -118,7 +118,7 @@ def survived(survives: bool = True) -> Survival:
     for number, arrival in enumerate(ARRIVALS):
         found.call(number, inserted.append)(arrival.batch)
     assert len(inserted) == len(ARRIVALS) and server.lost == [1]
-    found.failed(FAILED)
+    found.record_failure(FAILED)
     return found
 
 

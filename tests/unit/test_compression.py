@@ -100,7 +100,7 @@ def test_unknown_packer_or_level_is_refused(given: str, message: str) -> None:
 
 def test_missing_packer_is_left_out_with_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lz4", None)
-    for request in (RunRequest("compression"), plan_file.parse(PUBLISHED.sized("quick"), "")):
+    for request in (RunRequest("compression"), plan_file.parse(PUBLISHED.plan_at_preset("quick"), "")):
         made = plan.make(request)
         assert made.left_out == ("packer lz4 needs lz4: dyno install compression",)
         assert {"plain", "zlib", "snappy"} <= {cell.params["packer"] for cell in made.cells}
@@ -136,7 +136,7 @@ def test_standard_has_every_packer_and_published_batch_size() -> None:
     cells = plan.make(RunRequest("compression", preset="standard")).cells
     sizes = {line.params["batch"] for line in PUBLISHED.lines}
     assert sizes == {1, 2, 4, 5, 8, 16, 32, 64}
-    quick = plan.make(plan_file.parse(PUBLISHED.sized("quick"), "")).cells
+    quick = plan.make(plan_file.parse(PUBLISHED.plan_at_preset("quick"), "")).cells
     assert {cell.params["batch"] for cell in quick} == sizes
     for floor in (False, True):
         found = [(cell.params["packer"], cell.params["batch"]) for cell in cells if cell.floor == floor]
@@ -349,7 +349,7 @@ def test_an_engine_that_compresses_itself_has_a_caveat(tmp_path: Path) -> None:
     codes = {}
     for name, options in (("leveldb", {}), ("leveldb", {"compression": "none"}), ("lmdb", {})):
         engine = registry.engine(name)
-        if engine.missing():
+        if engine.find_missing_modules():
             pytest.skip(engine.remedy)
         home = tmp_path / f"{name}{len(options)}"
         home.mkdir()

@@ -110,7 +110,7 @@ def test_a_lazy_answer_is_wrong(name: str, word: str) -> None:
 
 def test_wrong_answers_fail_check_and_preparation(tmp_path: Any) -> None:
     """One wrong answer after a right one is noticed, and so is an engine whose answers are all wrong."""
-    spec = registry.engine("numpy").through("compute")
+    spec = registry.engine("numpy").reduce_to_port("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
     (phase,) = (phase for phase in SUITE.phases if phase.name == "sum")
@@ -136,7 +136,7 @@ def test_wrong_answers_fail_check_and_preparation(tmp_path: Any) -> None:
 
 
 def test_memory_error_of_operation_ends_the_trial(tmp_path: Any) -> None:
-    spec = registry.engine("numpy").through("compute")
+    spec = registry.engine("numpy").reduce_to_port("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
     (phase,) = (phase for phase in SUITE.phases if phase.name == "sum")
@@ -150,7 +150,7 @@ def test_memory_error_of_operation_ends_the_trial(tmp_path: Any) -> None:
 
 def test_sines_reuse_allocated_memory(tmp_path: Any) -> None:
     """Page faults would take longer than the sines."""
-    spec = registry.engine("numpy").through("compute")
+    spec = registry.engine("numpy").reduce_to_port("compute")
     given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 100}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
     (phase,) = (phase for phase in SUITE.phases if phase.name == "sin")
@@ -174,7 +174,7 @@ def test_slow_operations_get_fewer_untimed_calls(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any, takes_ns: int, calls: int
 ) -> None:
     """Slow operations get fewer untimed calls: five before each of ten operations of 200 ms would take too long."""
-    spec = registry.engine("numpy").through("compute")
+    spec = registry.engine("numpy").reduce_to_port("compute")
     given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 10}
     job = Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1)
     clock, calls_made = [0], []
@@ -200,7 +200,7 @@ def test_first_result_includes_opening_the_engine(tmp_path: Any) -> None:
         def __init__(self, *arguments: Any) -> None:
             opened.append("opened")
 
-    spec = registry.engine("null").through("compute")
+    spec = registry.engine("null").reduce_to_port("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     job = Job(replace(spec, opener=Late), tmp_path, None, {}, given, seed=1, clients=1)
     workload, (first, *_) = ComputeWorkload(job), SUITE.phases

@@ -17,7 +17,7 @@ from shell import DISK, FAULTY, Shell, is_one_line, small, wait_for
 
 from dyno.contracts.model import UsageError
 from dyno.host import confine
-from dyno.host.confine import CannotConfine, ControlGroup, confined
+from dyno.host.confine import CannotConfine, ControlGroup, create_group
 from dyno.host.procfs import Mount
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
@@ -30,7 +30,7 @@ LIMIT = 64 * MIB
 
 def unavailable() -> str | None:
     try:
-        with confine.confined(LIMIT, DISK / "tried.group"):
+        with confine.create_group(LIMIT, DISK / "tried.group"):
             pass
     except CannotConfine as error:
         return str(error)
@@ -75,7 +75,7 @@ def test_process_reading_beyond_the_limit_survives(place: Path, record: Path) ->
         out.flush()
         os.fsync(out.fileno())
         os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    with confined(LIMIT, record) as group:
+    with create_group(LIMIT, record) as group:
         assert group.limit_bytes == LIMIT
         read = f"print(sum(len(part) for part in iter(lambda f=open({str(file)!r}, 'rb'): f.read(1 << 20), b'')))"
         assert ended(group, read) == (0, f"{256 * MIB}\n")
@@ -90,17 +90,17 @@ def test_process_reading_beyond_the_limit_survives(place: Path, record: Path) ->
 @pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
 def test_process_allocating_beyond_the_limit_is_killed(record: Path) -> None:
-    with confined(LIMIT, record) as group:
+    with create_group(LIMIT, record) as group:
         assert ended(group, "b = bytearray(os.urandom(1 << 20)) * 200; print(len(b))") == (-signal.SIGKILL, "")
         assert group.killed
-    with confined(4 * LIMIT, record) as group:
+    with create_group(4 * LIMIT, record) as group:
         assert ended(group, "b = bytearray(os.urandom(1 << 20)) * 100; print(len(b))") == (0, f"{100 * MIB}\n")
         assert not group.killed
 
 
 @needs_groups
 def test_child_processes_are_confined_too(record: Path) -> None:
-    with confined(LIMIT, record) as group:
+    with create_group(LIMIT, record) as group:
         inner = "import os; b = bytearray(os.urandom(1 << 20)) * 200"
         status, out = ended(group, f"print(subprocess.run([sys.executable, '-c', {inner!r}]).returncode)")
         assert (status, out) == (0, f"{-signal.SIGKILL}\n") and group.killed
@@ -109,7 +109,7 @@ def test_child_processes_are_confined_too(record: Path) -> None:
 @needs_groups
 def test_group_and_its_processes_end_with_the_block(record: Path) -> None:
     before = groups()
-    with confined(LIMIT, record) as group:
+    with create_group(LIMIT, record) as group:
         assert groups() - before == {group.path} and record.read_text().strip() == str(group.path)
         left = subprocess.Popen(["sleep", "600"])
         group.add(left.pid)
@@ -122,7 +122,7 @@ def test_clear_removes_only_recorded_control_groups(tmp_path: Path, record: Path
     other = tmp_path / "dyno-mine"
     other.mkdir()
     (tmp_path / "other.group").write_text(f"{other}\n")
-    with confined(LIMIT, record) as group:
+    with create_group(LIMIT, record) as group:
         confine.clear(tmp_path)
         assert not group.path.exists()
     assert other.exists(), "it is no control group"
@@ -242,7 +242,7 @@ def test_cgroup_v2_group_is_made_as_a_sibling(tmp_path: Path, record: Path, monk
     lines = {"cgroup": ["0::/user.slice/ours.scope"]}
     monkeypatch.setattr(confine, "read_lines", lambda file: lines.get(file.name, []))
     monkeypatch.setattr(confine, "PATIENCE_SECONDS", 0)
-    with confined(LIMIT, record) as group:
+    with create_group(LIMIT, record) as group:
         assert (group.path.parent, group.version, group.limit_bytes) == (own.parent, 2, LIMIT)
         assert (group.path / "memory.swap.max").read_text() == "0"
         group.add(4711)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dyno.crash import processes
-from dyno.host.process import running
+from dyno.host.process import is_running
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -30,6 +30,6 @@ def test_closing_a_child_kills_its_unrecorded_server(tmp_path: Path, monkeypatch
     (tmp_path / "home").mkdir()
     child = processes.CrashProcess(target, "commit", tmp_path / "home")
     server = int(child.line(30.0) or 0)
-    assert running(server)
+    assert is_running(server)
     child.close()
-    assert not running(server)
+    assert not is_running(server)

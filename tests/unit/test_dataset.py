@@ -1,5 +1,5 @@
 """Tests the records (unique, seeded, of the documented shape and order), and the model's
-`following`."""
+`following_records`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dyno.suites.records.dataset import (
     ABSENT,
     Dataset,
     Model,
-    following,
+    following_records,
     pseudo_words,
 )
 from dyno.suites.records.port import VERSION_DIGITS
@@ -156,7 +156,7 @@ FEW = small(7)
 
 
 def naive(dataset: Dataset, versions: Any, number: int, count: int) -> list[int]:
-    """Computes `following` by its definition, record by record."""
+    """Computes `following_records` by its definition, record by record."""
     start = dataset.key(number)
     numbers = range(len(dataset.names))
     present = [n for n in numbers if versions[n] != ABSENT and dataset.key(n) >= start]
@@ -171,7 +171,7 @@ def naive(dataset: Dataset, versions: Any, number: int, count: int) -> list[int]
 def test_following_has_the_present_records_in_key_order(present: set[int], number: int, count: int) -> None:
     versions = np.full(50, ABSENT, np.int32)
     versions[sorted(present)] = 3
-    assert following(versions, ORDERED, number, count) == naive(ORDERED, versions, number, count)
+    assert following_records(versions, ORDERED, number, count) == naive(ORDERED, versions, number, count)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8])
@@ -180,17 +180,17 @@ def test_following_is_right_for_any_absent_records(count: int) -> None:
     for chosen in product((ABSENT, 0), repeat=7):
         versions[:] = chosen
         for number in range(7):
-            assert following(versions, FEW, number, count) == naive(FEW, versions, number, count)
+            assert following_records(versions, FEW, number, count) == naive(FEW, versions, number, count)
 
 
 def test_a_new_and_a_cleared_model_are_empty() -> None:
     model = Model({setting.name: setting.default for setting in PARAMS} | {"records": 50}, clients=1, seed=1)
     every, first = model.dataset, int(model.dataset.order[0])
-    assert following(model.versions, every, first, 50) == []
+    assert following_records(model.versions, every, first, 50) == []
     model.versions[:] = 0
-    assert len(following(model.versions, every, first, 50)) == 50
+    assert len(following_records(model.versions, every, first, 50)) == 50
     model.clear()
-    assert following(model.versions, every, first, 50) == []
+    assert following_records(model.versions, every, first, 50) == []
 
 
 def test_records_are_independent_of_spare_records() -> None:

@@ -8,7 +8,7 @@ from shell import Shell, small
 from dyno.cli.engines import clock
 from dyno.options import RunRequest
 from dyno.runner.plan import make
-from dyno.runner.rates import unpaced
+from dyno.runner.rates import name_unpaced_phases
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -71,7 +71,7 @@ def test_run_notes_phases_without_rate_at_start(shell: Shell) -> None:
 
 def test_single_call_phase_is_noted_as_unpaced() -> None:
     archive = make(RunRequest("series", engines=["sqlite"], rate=["9"], phases=["extract-all-hot", "latest-hot"]))
-    note = unpaced(archive.measured_phases, archive.cells)
+    note = name_unpaced_phases(archive.measured_phases, archive.cells)
     assert note == f"{RATE}extract-all-hot (one call does it all): measured at full speed"
 
 

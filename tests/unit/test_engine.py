@@ -131,7 +131,7 @@ def test_installations_of_engine_and_port_are_added() -> None:
 
 
 def test_builtin_engines_and_suites_are_declared_correctly() -> None:
-    assert registry.broken() == []
+    assert registry.list_broken() == []
     for kind, found in (("engine", registry.engines()), ("suite", registry.suites())):
         for each in found:
             registry.check_types(each, kind)
@@ -151,7 +151,7 @@ def test_declarations_of_a_port_apply_to_it_alone() -> None:
             "synthetic": PortSpec(dict, tiers={}, clients="threads", gaps=(gap,)),
         },
     )
-    stored, timed = spec.through("records"), spec.through("synthetic")
+    stored, timed = spec.reduce_to_port("records"), spec.reduce_to_port("synthetic")
     assert (stored.installation.modules, timed.installation.modules) == (("json", "csv"), ("json",))
     assert [[option.name for option in one.options] for one in (stored, timed)] == [["size", "more"], ["size"]]
     assert (stored.caveats, timed.caveats) == ((said,), ())
@@ -162,7 +162,7 @@ def test_declarations_of_a_port_apply_to_it_alone() -> None:
 
 
 def test_port_may_be_declared_by_import_path() -> None:
-    job = Job(RIGHT.through("synthetic"), Path(), None, {}, {}, seed=1, clients=1)
+    job = Job(RIGHT.reduce_to_port("synthetic"), Path(), None, {}, {}, seed=1, clients=1)
     opened = job.port([("a", 1)])  # type: ignore[arg-type]
     assert type(opened).__name__ == "OrderedDict" and opened["a"] == 1
 
@@ -171,18 +171,18 @@ def test_encoder_caveats_apply_only_to_records_port() -> None:
     """Caveats about the encoder apply only to suites that have an encoder."""
     for spec in registry.engines():
         for port in spec.ports:
-            said = any("encoder" in caveat.text for caveat in spec.through(port).caveats)
+            said = any("encoder" in caveat.text for caveat in spec.reduce_to_port(port).caveats)
             assert not said or port == "records", spec.name
 
 
 def test_option_may_choose_how_clients_share_engine() -> None:
     way = Setting("way", choice("processes", "threads"), "processes", "")
     spec = replace(RIGHT, clients="processes", options=(way,), sharing=lambda options: str(options["way"]))
-    assert spec.chosen(spec.resolve({})).clients == "processes"
-    assert spec.chosen(spec.resolve({"way": "threads"})).clients == "threads"
-    assert RIGHT.chosen({}) is RIGHT
+    assert spec.apply_options(spec.resolve({})).clients == "processes"
+    assert spec.apply_options(spec.resolve({"way": "threads"})).clients == "threads"
+    assert RIGHT.apply_options({}) is RIGHT
     with pytest.raises(UsageError, match="sharing thread is not known; did you mean threads"):
-        replace(spec, sharing=lambda options: "thread").chosen({})
+        replace(spec, sharing=lambda options: "thread").apply_options({})
 
 
 def test_library_excluded_by_python_version_has_no_remedy() -> None:
@@ -191,10 +191,14 @@ def test_library_excluded_by_python_version_has_no_remedy() -> None:
         sqlite, installation=Installation(modules=("dyno_none",), requires=("dyno_none>=1; python_version < '3.10'",))
     )
     assert marked.remedy == ""
-    assert "needs dyno_none: not available for Python" in str(marked.lacking())
+    assert "needs dyno_none: not available for Python" in str(marked.explain_unavailability())
     requires = ("dyno_none>=1; python_version >= '3.10'",)
     other = replace(marked, installation=replace(marked.installation, requires=requires))
-    assert other.lacking() == "needs dyno_none: dyno install sqlite"
+    assert other.explain_unavailability() == "needs dyno_none: dyno install sqlite"
     # plyvel has no wheel for Python 3.13, and would make the installation of all other engines fail there.
-    assert installation.excluded(("plyvel",), registry.engine("leveldb").installation.requires, "3.13")
-    assert not installation.excluded(("plyvel",), registry.engine("leveldb").installation.requires, "3.12")
+    assert installation.find_excluded_requirement(
+        ("plyvel",), registry.engine("leveldb").installation.requires, "3.13"
+    )
+    assert not installation.find_excluded_requirement(
+        ("plyvel",), registry.engine("leveldb").installation.requires, "3.12"
+    )

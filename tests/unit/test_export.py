@@ -158,7 +158,7 @@ def test_every_column_is_documented_with_its_type() -> None:
 
 def test_metadata_is_documented(new: Run) -> None:
     said = documented("What goes with the rows")
-    assert {name.strip("`") for name in said.values()} == set(export.about(new))
+    assert {name.strip("`") for name in said.values()} == set(export.describe_run(new))
     ours = {name.decode() for name in written(new, "cells").schema.metadata if name.startswith(b"dyno.")}
     assert set(said) == ours
 
@@ -339,7 +339,9 @@ def plain(value: object) -> str:
 
 def test_json_of_samples_identifies_the_run(new: Run) -> None:
     found = json.loads(export.table_json(export.samples(new), new))
-    assert {name: found[name] for name in export.about(new)} == json.loads(json.dumps(export.about(new)))
+    assert {name: found[name] for name in export.describe_run(new)} == json.loads(
+        json.dumps(export.describe_run(new))
+    )
     assert found["machine"] == new.recorded["host"]
 
 
@@ -500,7 +502,7 @@ def test_missing_pyarrow_names_its_install_command(shell: Shell, tmp_path: Path)
     (tmp_path / "gone" / "pyarrow.py").write_text("raise ImportError")
     shell.plugins = [tmp_path / "gone"]
     ended = shell.dyno("show", NEW, "-o", "x.parquet")
-    told = f"dyno: Parquet needs pyarrow, which is not installed: {installation.extra('parquet')}\n"
+    told = f"dyno: Parquet needs pyarrow, which is not installed: {installation.extra_command('parquet')}\n"
     assert ended == (2, "", told)
     assert not (shell.home / "x.parquet").exists()
     assert shell.dyno("show", NEW, "--csv").status == 0

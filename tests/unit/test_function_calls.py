@@ -21,7 +21,7 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure
 from dyno.measure.driver import measure
 from dyno.suites.calls.answers import digest, same
-from dyno.suites.calls.functions import Calls, check_finished, described, is_async, unfinished
+from dyno.suites.calls.functions import Calls, check_finished, describe_exception, explain_unmeasurable, is_async
 from dyno.suites.calls.record import Record, facts
 
 Pair = namedtuple("Pair", "one two")
@@ -189,8 +189,8 @@ def generator() -> Any:
 
 def test_unrun_generators_and_coroutines_are_detected() -> None:
     assert is_async(nap) and is_async(Instance()) and not is_async(dict) and not is_async(generator)
-    assert unfinished(nap) is None and unfinished(dict) is None
-    assert "only creates a generator" in str(unfinished(generator))
+    assert explain_unmeasurable(nap) is None and explain_unmeasurable(dict) is None
+    assert "only creates a generator" in str(explain_unmeasurable(generator))
     unrun: list[Callable[[], Any]] = [lambda: nap(1), generator]
     for create in unrun:
         with pytest.raises(Wrong, match="only creates a"):
@@ -202,7 +202,9 @@ def test_exception_is_described_in_one_line_with_place() -> None:
     try:
         raise ValueError("two\nlines")
     except ValueError as error:
-        assert described(error).startswith("ValueError: two lines (") and "test_function_calls.py" in described(error)
+        assert describe_exception(error).startswith(
+            "ValueError: two lines ("
+        ) and "test_function_calls.py" in describe_exception(error)
 
 
 # -- records ------------------------------------------------------------------------------------------------------
@@ -239,10 +241,10 @@ def test_another_answer_to_the_same_argument_is_wrong(first: Any, then: Any) -> 
 def test_disagreeing_clients_raise_wrong_with_both_answers() -> None:
     one, other = recorded(1, 2), recorded(1, 3)
     with pytest.raises(Wrong, match="argument 2 was answered 2 to one client, and 3 to another"):
-        Record.merged([one, other])
+        Record.merge_records([one, other])
     half = Record(2)
     half.add([1], [0], [2])
-    assert Record.merged([half, recorded(1, Failure("x"))]).chain() == recorded(1, 2).chain()
+    assert Record.merge_records([half, recorded(1, Failure("x"))]).chain() == recorded(1, 2).chain()
 
 
 def test_a_difference_between_functions_is_described(tmp_path: Any) -> None:

@@ -37,12 +37,12 @@ def test_set_option_exists_for_exactly_the_listed_engines() -> None:
 @every_server
 def test_settings_are_parsed_unchanged(engine: str) -> None:
     options = registry.engine(engine).resolve({"set": "one=1 two='a b' three=x=y"})
-    assert set_option.given(options) == {"one": "1", "two": "a b", "three": "x=y"}
+    assert set_option.get_settings(options) == {"one": "1", "two": "a b", "three": "x=y"}
 
 
 @every_server
 def test_set_option_is_empty_by_default(engine: str) -> None:
-    assert set_option.given(registry.engine(engine).resolve({})) == {}
+    assert set_option.get_settings(registry.engine(engine).resolve({})) == {}
 
 
 @every_server

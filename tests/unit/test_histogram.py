@@ -23,10 +23,10 @@ from dyno.contracts.histogram import (
     LOWEST,
     PERCENTILES,
     Recorder,
+    add_counters,
     curve,
     percentiles,
     quantile,
-    restored,
 )
 from dyno.contracts.rank import rank
 
@@ -44,7 +44,7 @@ def recorders(request: pytest.FixtureRequest) -> Iterator[None]:
             the_loop("native")
         else:
             patch.setattr("dyno.contracts.histogram._record", None)
-            patch.setattr("dyno.contracts.histogram._restore", restored)
+            patch.setattr("dyno.contracts.histogram._restore", add_counters)
         yield
 
 

@@ -22,8 +22,8 @@ from dyno.contracts.model import UsageError
 from dyno.engines.s3 import engine_nginx
 from dyno.suites import http as suite
 from dyno.suites.http.client import MOMENTS
-from dyno.suites.http.options import Options, redirected
-from dyno.suites.http.stages import STAGES, Moments, fine, repeated, stages, summary
+from dyno.suites.http.options import Options, follow_redirect
+from dyno.suites.http.stages import STAGES, Moments, fine, stages, summarize_requests, summary
 
 # Fields of the record in the article: Cloud Mercato, New HTTP benchmark tool: pycurlb.
 ARTICLE = """
@@ -113,7 +113,7 @@ SECRETS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", SECRETS, ids=str)
 def test_redirect_to_another_port_drops_secrets(server: Scripted, options: dict[str, Any]) -> None:
     """The next request of the same client to the first server has the secrets again."""
-    with scripted() as first, http.Client(Options.of({"location": True, **options})) as client:
+    with scripted() as first, http.Client(Options.from_dict({"location": True, **options})) as client:
         first.answers = {
             "/away": whole(b"", "302 Found", f"Location: {server.url}/page"),
             "/back": whole(b"", "302 Found", "Location: /page"),
@@ -268,7 +268,7 @@ def test_refused_connection_and_unknown_host_are_errors(server: Scripted) -> Non
 
 
 def test_untrusted_certificate_is_refused_unless_insecure(shell: Shell, place: Path) -> None:
-    if lacking := engine_nginx.missing(tls=True):
+    if lacking := engine_nginx.explain_unavailability(tls=True):
         unavailable(f"nginx: {lacking}")
     with closing(engine_nginx.Nginx(place, tls=True, workers=1)) as serving:
         serving.start()
@@ -395,13 +395,13 @@ def test_stages_below_clock_resolution_are_listed() -> None:
 
 def test_redirect_to_another_host_drops_secret_options() -> None:
     options_sent = Options(data="x", user="u:p", cookie=["c=1"], header=["Authorization: secret", "X-Own: yes"])
-    same = redirected(options_sent, 302, "http://a/1", "http://a:80/2")
+    same = follow_redirect(options_sent, 302, "http://a/1", "http://a:80/2")
     assert (same.method, same.user, same.cookie, len(same.header)) == ("GET", "u:p", ["c=1"], 2)
-    other = redirected(options_sent, 307, "http://a/1", "https://a/2")
+    other = follow_redirect(options_sent, 307, "http://a/1", "https://a/2")
     assert (other.method, other.user, other.cookie, list(other.header)) == ("POST", None, (), ["X-Own: yes"])
     named = Options(header=["Host: a.example"])
-    assert redirected(named, 302, "http://a/", "http://a:81/").header == ["Host: a.example"]
-    assert redirected(named, 302, "http://a/", "http://b/").header == []
+    assert follow_redirect(named, 302, "http://a/", "http://a:81/").header == ["Host: a.example"]
+    assert follow_redirect(named, 302, "http://a/", "http://b/").header == []
 
 
 def test_a_percentile_with_few_values_beyond_is_null() -> None:
@@ -413,9 +413,9 @@ def test_a_percentile_with_few_values_beyond_is_null() -> None:
 
 
 def test_repeated_requests_are_counted_by_outcome(server: Scripted) -> None:
-    with http.Client(Options.of({"max_time": 60})) as client:
+    with http.Client(Options.from_dict({"max_time": 60})) as client:
         records = [client.request(f"{server.url}/{path}") for path in ("page", "none", "cut", "page")]
-    found = repeated(records, server.url)
+    found = summarize_requests(records, server.url)
     assert (found["count"], found["failed"], found["http_codes"]) == (4, 1, {"200": 2, "404": 1})
     assert len(found["errors"]) == 1 and found["stages"]["tls"] is None
     assert found["stages"]["wait"]["count"] == found["total_time"]["count"] == 3

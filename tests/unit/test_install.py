@@ -103,7 +103,7 @@ def test_interrupted_install_leaves_no_partial_program(shell: Shell, cache: Path
     (tmp_path / "go").chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     shell.given = {"XDG_CACHE_HOME": str(cache.parent), "PATH": path}
-    if registry.engine("ferretdb").missing():
+    if registry.engine("ferretdb").find_missing_modules():
         unavailable("pymongo is not installed")
     with shell.started("install", "ferretdb") as process:
         assert wait_for(lambda: list(cache.rglob("started")))
@@ -165,7 +165,7 @@ def test_extras_match_the_requirements_declared_by_engines() -> None:
 
 def ours(spec: EngineSpec) -> bool:
     """Returns whether the engine is one of Dyno's, not a plug-in's."""
-    return spec.name in registry.own("engine")
+    return spec.name in registry.find_own("engine")
 
 
 def test_missing_library_remedy_is_dyno_install() -> None:
@@ -327,11 +327,13 @@ def test_remedy_installs_only_the_missing_package() -> None:
     port = PortSpec(
         "toy:Port", installation=Installation(modules=("absent_package",), requires=("absent-package>=15",))
     )
-    spec = engine(modules=("click",), requires=("click>=99",), ports={"records": port}).through("records")
-    remedy = (spec.lacking() or "").partition(": ")[2]
+    spec = engine(modules=("click",), requires=("click>=99",), ports={"records": port}).reduce_to_port("records")
+    remedy = (spec.explain_unavailability() or "").partition(": ")[2]
     assert "absent-package>=15" in remedy and "click" not in remedy and "dyno install" not in remedy
     # If the engine's own library is missing, all is installed.
-    own = engine(modules=("absent_own",), requires=("absent-own>=1",), ports={"records": port}).through("records")
+    own = engine(modules=("absent_own",), requires=("absent-own>=1",), ports={"records": port}).reduce_to_port(
+        "records"
+    )
     assert own.remedy == "dyno install toy"
 
 
@@ -347,9 +349,11 @@ def test_lock_file_covers_requirements_of_engines() -> None:
         assert all(package.hashes for package in packages.values())
         for spec in filter(ours, registry.engines()):
             if spec.installation.python in ("", version):
-                needed = map(Requirement, {each for port in spec.ports for each in spec.through(port).requires})
+                needed = map(
+                    Requirement, {each for port in spec.ports for each in spec.reduce_to_port(port).requires}
+                )
                 applied = [each for each in needed if pip.applies(each, markers)]
-                unlocked |= {str(each) for each in pip.split(applied, packages, {})[1]}
+                unlocked |= {str(each) for each in pip.split_by_lock(applied, packages, {})[1]}
     assert unlocked == UNLOCKED
 
 
@@ -627,6 +631,6 @@ def test_a_port_may_require_more_than_its_engine() -> None:
         )
     }
     spec = engine(ports=ports)
-    assert spec.remedy == "" and spec.lacking() is None
-    lacking = spec.through("records").lacking()
+    assert spec.remedy == "" and spec.explain_unavailability() is None
+    lacking = spec.reduce_to_port("records").explain_unavailability()
     assert lacking is not None and re.fullmatch(r"needs dyno_toy: \S*pip install dyno-no-such-thing", lacking)

@@ -27,22 +27,22 @@ def environment(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("module", ["whole", "whole.part", "shared", "shared.inside", "single"])
 def test_present_module_is_found_without_starting_interpreter(environment: Path, module: str) -> None:
-    assert interpreters.missing((module,), environment) == ()
+    assert interpreters.find_missing((module,), environment) == ()
 
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("module", ["other", "whole.other", "shared.other", "single.other", "other.whole"])
 def test_absent_module_is_checked_by_the_interpreter(environment: Path, module: str) -> None:
-    assert interpreters.missing((module, "whole"), environment) == (module, "whole"), "it could not be started"
+    assert interpreters.find_missing((module, "whole"), environment) == (module, "whole"), "it could not be started"
     environment.unlink()
     environment.symlink_to(sys.executable)
     interpreters.look_again()
-    assert interpreters.missing((module, "json"), environment) == (module,)
+    assert interpreters.find_missing((module, "json"), environment) == (module,)
 
 
 def test_look_again_finds_newly_installed_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    assert interpreters.missing(("thisone",)) == ("thisone",)
+    assert interpreters.find_missing(("thisone",)) == ("thisone",)
     (tmp_path / "thisone.py").touch()
     interpreters.look_again()
-    assert interpreters.missing(("thisone",)) == ()
+    assert interpreters.find_missing(("thisone",)) == ()

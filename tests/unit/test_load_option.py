@@ -91,8 +91,8 @@ def test_resumed_run_file_keeps_its_own_load(tmp_path: Path) -> None:
     file, request = tmp_path / "r.json", RunRequest("records", ["redis"], **SEVERAL)
     old = plan.make(replace(request, load="library"))
     create(file, {"plan": old.data(), "host": {}}, old.cells)
-    assert plan.resumed(request, file).cells == old.cells != plan.make(request).cells
+    assert plan.make_resumed(request, file).cells == old.cells != plan.make(request).cells
     new = plan.make(request)
     create(file, {"plan": new.data(), "host": {}}, new.cells, replace=True)
-    assert plan.resumed(request, file).cells == new.cells
-    assert plan.resumed(request, tmp_path / "none.json").cells == new.cells
+    assert plan.make_resumed(request, file).cells == new.cells
+    assert plan.make_resumed(request, tmp_path / "none.json").cells == new.cells

@@ -15,8 +15,8 @@ from dyno.servers.loopback import FIRST, HOST, LAST, SECRET, Address
 
 
 def test_server_password_is_stable_and_secret(tmp_path: Path) -> None:
-    first, again = (loopback.own(tmp_path / "server") for _ in range(2))
-    other = loopback.own(tmp_path / "other")
+    first, again = (loopback.allocate_address(tmp_path / "server") for _ in range(2))
+    other = loopback.allocate_address(tmp_path / "other")
     assert first.password == again.password != other.password and len(first.password) == 32
     assert (tmp_path / "server" / SECRET).stat().st_mode & 0o777 == 0o600
     assert first.password not in repr(first)
@@ -31,7 +31,7 @@ def test_port_in_use_is_not_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(loopback, "FIRST", taken)
         monkeypatch.setattr(loopback, "LAST", taken)
         with pytest.raises(loopback.Refused, match=f"no port from {taken} to {taken} is free"):
-            loopback.own(tmp_path)
+            loopback.allocate_address(tmp_path)
         address = Address(HOST, taken)
         assert loopback.listens(address)
     assert not loopback.listens(address)

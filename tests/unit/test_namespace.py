@@ -38,8 +38,8 @@ def another(home: Path) -> tuple[subprocess.Popen[str], str]:
 def test_store_name_is_the_same_in_every_process(tmp_path: Path) -> None:
     process, name = another(tmp_path)
     with process:
-        assert namespace.of(tmp_path) == name
-        assert namespace.of(tmp_path) == name
+        assert namespace.store_name(tmp_path) == name
+        assert namespace.store_name(tmp_path) == name
         assert f"_{process.pid}_" in name
 
 
@@ -47,7 +47,7 @@ def test_store_names_are_unique(tmp_path: Path) -> None:
     homes = [tmp_path / str(number) for number in range(50)]
     for home in homes:
         home.mkdir()
-    names = {namespace.of(home) for home in homes}
+    names = {namespace.store_name(home) for home in homes}
     assert len(names) == 50
     # All names are of one process, so they differ in the random part.
     assert len({name.rpartition("_")[2] for name in names}) == 50
@@ -58,20 +58,20 @@ def test_store_name_is_valid_on_every_server(tmp_path: Path, monkeypatch: pytest
     id."""
     monkeypatch.setattr(namespace, "_birth", lambda: 2**32 - 1)
     monkeypatch.setattr(os, "getpid", lambda: 2**22)
-    assert re.fullmatch(r"[a-z][a-z0-9_]{1,39}", namespace.of(tmp_path))
+    assert re.fullmatch(r"[a-z][a-z0-9_]{1,39}", namespace.store_name(tmp_path))
 
 
 def test_name_of_dead_process_is_abandoned(tmp_path: Path) -> None:
-    mine = namespace.of(tmp_path)
+    mine = namespace.store_name(tmp_path)
     process, name = another(tmp_path / "other")
     with process:
-        assert namespace.abandoned([mine, name]) == []
+        assert namespace.find_abandoned([mine, name]) == []
         process.kill()
         # A killed process counts as dead before its parent has waited for it, and afterwards.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert namespace.abandoned([mine, name]) == [name]
+        assert namespace.find_abandoned([mine, name]) == [name]
         process.wait()
-        assert namespace.abandoned([name, mine]) == [name]
+        assert namespace.find_abandoned([name, mine]) == [name]
 
 
 def test_only_complete_names_count_as_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,29 +93,29 @@ def test_only_complete_names_count_as_abandoned(tmp_path: Path, monkeypatch: pyt
         "_".join((word, machine, 20 * "9", birth, drawn)),
         "_".join((word, machine[::-1], pid, birth, drawn)),
     ):
-        assert namespace.abandoned([no_name]) == [], no_name
+        assert namespace.find_abandoned([no_name]) == [], no_name
     # Names of version 0.1.0 have the digest of the host name, and no birth.
     first = "_".join((word, namespace._digest(namespace.node()), pid, drawn))
-    assert namespace.abandoned([name, first]) == [name, first]
+    assert namespace.find_abandoned([name, first]) == [name, first]
     monkeypatch.setattr(namespace, "node", lambda: "another-machine")
-    assert namespace.abandoned([name, first]) == []
+    assert namespace.find_abandoned([name, first]) == []
 
 
 def test_name_of_reused_process_id_is_abandoned(tmp_path: Path) -> None:
     """Another process has the ID now. In a container, this is the usual case."""
-    word, machine, pid, birth, drawn = namespace.of(tmp_path).split("_")
+    word, machine, pid, birth, drawn = namespace.store_name(tmp_path).split("_")
     earlier = "_".join((word, machine, pid, f"{int(birth, 16) - 100:08x}", drawn))
-    assert namespace.abandoned([namespace.of(tmp_path), earlier]) == [earlier]
+    assert namespace.find_abandoned([namespace.store_name(tmp_path), earlier]) == [earlier]
 
 
 def test_store_of_another_machine_is_abandoned_when_old(tmp_path: Path) -> None:
-    word, machine, pid, _, drawn = namespace.of(tmp_path).split("_")
+    word, machine, pid, _, drawn = namespace.store_name(tmp_path).split("_")
 
     def others(age: int) -> str:
         return "_".join((word, machine[::-1], pid, f"{int(time.time()) - age:08x}", drawn))
 
     old = others(namespace.OTHERS_SECONDS + 60)
-    assert namespace.abandoned([others(-60), others(0), others(namespace.OTHERS_SECONDS - 3_600), old]) == [old]
+    assert namespace.find_abandoned([others(-60), others(0), others(namespace.OTHERS_SECONDS - 3_600), old]) == [old]
 
 
 @pytest.mark.parametrize("file", ["/etc/machine-id", "/proc/self/ns/pid"])
@@ -133,7 +133,7 @@ def test_truncated_file_names_no_store(tmp_path: Path, text: str) -> None:
     name."""
     (tmp_path / namespace.FILE).write_text(text)
     assert namespace.stores(tmp_path) == {}
-    name = namespace.of(tmp_path)
+    name = namespace.store_name(tmp_path)
     assert name.startswith(f"dyno_{namespace._machine()}_{os.getpid()}_")
-    assert namespace.of(tmp_path) == name
+    assert namespace.store_name(tmp_path) == name
     assert namespace.stores(tmp_path) == {name: tmp_path}

@@ -27,7 +27,7 @@ FEW: dict[str, Any] = {"objects": 7, "transactions": 3, "object_size": 40, "blob
 
 
 def job(home: Path, engine: str = "mappingstorage", clients: int = 1, **given: Any) -> Job:
-    spec = registry.engine(engine).through("objects")
+    spec = registry.engine(engine).reduce_to_port("objects")
     if not spec.floor:
         require(spec)
     params = {setting.name: setting.default for setting in SUITE.params} | FEW | given

@@ -130,7 +130,7 @@ def test_names_spread_over_prefixes_and_list_in_order() -> None:
     }
     for at in range(10):
         below = [name for name in sorted(names.every) if name.startswith(names.prefix(at))]
-        assert names.after(at, 2) == [name for name in below if name > names.every[at]][:2]
+        assert names.names_after(at, 2) == [name for name in below if name > names.every[at]][:2]
 
 
 def test_presets_have_few_cells() -> None:

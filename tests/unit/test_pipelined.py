@@ -14,7 +14,7 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Operations, Work
 from dyno.measure.driver import measure
-from dyno.measure.pipelined_loop import many
+from dyno.measure.pipelined_loop import run_pipelined
 
 FAR = 1 << 62
 
@@ -52,7 +52,7 @@ def never(now: int) -> bool:
 
 
 def failure(error: Exception) -> Failure:
-    return Failure.of(error)
+    return Failure.from_error(error)
 
 
 @pytest.mark.claim(
@@ -61,13 +61,13 @@ def failure(error: Exception) -> Failure:
 @pytest.mark.parametrize("places", [1, 3, 1000])
 def test_operations_in_flight_are_as_many_as_allowed(places: int) -> None:
     way = Way()
-    seen = many(way, places, range(50), None, FAR, never, failure)
+    seen = run_pipelined(way, places, range(50), None, FAR, never, failure)
     assert way.most == min(places, 50)
     assert seen.answers == list(range(50)) == way.begun
 
 
 def test_answers_match_arguments_in_any_completion_order() -> None:
-    seen = many(Way(), 8, "abcdefghijklmnop", None, FAR, never, failure)
+    seen = run_pipelined(Way(), 8, "abcdefghijklmnop", None, FAR, never, failure)
     assert "".join(seen.answers) == "abcdefghijklmnop"
     assert all(start <= end for start, end in zip(*seen.stamps, strict=True))
 
@@ -78,7 +78,7 @@ def test_answers_match_arguments_in_any_completion_order() -> None:
 def test_operations_begin_between_due_time_and_deadline() -> None:
     way, now = Way(), perf_counter_ns()
     due = [now + at * 10**7 for at in range(10)]
-    seen = many(way, 4, range(10), due, due[5], never, failure)
+    seen = run_pipelined(way, 4, range(10), due, due[5], never, failure)
     assert seen.answers == way.begun == [0, 1, 2, 3, 4, 5][: len(way.begun)]
     assert way.begun and all(begun >= wanted for begun, wanted in zip(way.moments, due, strict=False))
 
@@ -87,13 +87,13 @@ def test_operations_begin_between_due_time_and_deadline() -> None:
 def test_operation_due_at_deadline_begins_despite_late_wakeup() -> None:
     now = perf_counter_ns()
     due = [now + 10**7, now + 2 * 10**7, now + 3 * 10**7]
-    assert many(Way(), 3, range(3), due, due[1], never, failure).answers == [0, 1]
+    assert run_pipelined(Way(), 3, range(3), due, due[1], never, failure).answers == [0, 1]
 
 
 def test_operation_without_free_place_by_deadline_is_skipped() -> None:
     now = perf_counter_ns()
     # The first operation occupies the only place for 0.2 s.
-    assert many(Way(stalled={0}), 1, range(2), [now, now + 1], now + 10**8, never, failure).answers == [0]
+    assert run_pipelined(Way(stalled={0}), 1, range(2), [now, now + 1], now + 10**8, never, failure).answers == [0]
 
 
 @pytest.mark.parametrize("rate", [20.0, 200.0])
@@ -122,7 +122,7 @@ def test_latencies_exclude_failed_operations() -> None:
 
 def test_stopped_loop_waits_for_operations_in_flight() -> None:
     way = Way()
-    seen = many(way, 5, range(100), None, FAR, lambda now: len(way.begun) >= 20, failure)
+    seen = run_pipelined(way, 5, range(100), None, FAR, lambda now: len(way.begun) >= 20, failure)
     assert way.under_way == [] and seen.answers == list(range(len(way.begun)))
     assert 20 <= len(way.begun) < 30
 
@@ -132,7 +132,7 @@ def test_an_operation_that_raised_is_a_failure() -> None:
         def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
             return [(place, OSError("no") if of == 3 else of) for place, of in super().ended(wait_ns)]
 
-    seen = many(Raising(), 2, range(6), None, FAR, never, failure)
+    seen = run_pipelined(Raising(), 2, range(6), None, FAR, never, failure)
     assert [type(answer) for answer in seen.answers].count(Failure) == 1
     assert seen.answers[3] == Failure("OSError: no")
 
@@ -143,7 +143,7 @@ def test_completion_at_idle_place_is_an_error() -> None:
             return [*super().ended(wait_ns), (2, "more")]
 
     with pytest.raises(ValueError, match="nothing was under way at place 2"):
-        many(Inventing(), 3, range(1), None, FAR, never, failure)
+        run_pipelined(Inventing(), 3, range(1), None, FAR, never, failure)
 
 
 def slices(way: Any, counts: Sequence[int], places: int = 4, judged: list[Any] | None = None) -> Iterator[Work]:

@@ -240,7 +240,7 @@ def test_default_engines_are_installed_ones_at_default_tiers() -> None:
     for name, tier in engines.items():
         spec = registry.engine(name)
         assert spec.listing.by_default
-        assert not spec.missing()
+        assert not spec.find_missing_modules()
         assert tier == spec.default_tier.value
 
 
@@ -538,7 +538,7 @@ def test_submodule_of_absent_package_counts_as_missing() -> None:
     spec: EngineSpec = replace(
         registry.engine("memory"), installation=Installation(modules=("dyno_no_such_package.part",))
     )
-    assert spec.missing() == ("dyno_no_such_package.part",)
+    assert spec.find_missing_modules() == ("dyno_no_such_package.part",)
 
 
 # -- plan files -----------------------------------------------------------------------------------------------

@@ -315,4 +315,4 @@ def test_missing_chart_library_gets_install_hint(shell: Shell) -> None:
     (shell.home / "hidden").mkdir()
     (shell.home / "hidden" / "vl_convert.py").write_text("raise ModuleNotFoundError('not here')")
     shell.given["PYTHONPATH"] = str(shell.home / "hidden")
-    assert installation.extra("report") in refused(shell, "r.json", "--chart", "latency", "-o", "x.svg")
+    assert installation.extra_command("report") in refused(shell, "r.json", "--chart", "latency", "-o", "x.svg")

@@ -33,7 +33,7 @@ from dyno.report.tables.sections import Section
 from dyno.results import Attempt, Run
 from dyno.runner import plan, plan_file
 from dyno.runner.plan import GENERAL
-from dyno.runner.rows import lacking, split_engines
+from dyno.runner.rows import find_unavailable, split_engines
 from dyno.stats.estimate import estimate
 from dyno.stats.findings import Check, check
 from dyno.stats.metric import METRICS
@@ -54,7 +54,7 @@ def experiment(request: pytest.FixtureRequest) -> Experiment:
 def test_plan_and_sizes_match_the_suite(experiment: Experiment) -> None:
     suite = registry.suite(experiment.plan["suite"])
     for preset in (None, *suite.presets):
-        asked = plan_file.parse(experiment.sized(preset), experiment.name)
+        asked = plan_file.parse(experiment.plan_at_preset(preset), experiment.name)
         assert asked.preset in suite.presets and (preset is None or asked.preset == preset)
         assert set(asked.phases) <= {phase.name for phase in suite.phases}
         settings = {setting.name: setting for setting in suite.params}
@@ -71,7 +71,7 @@ def test_contender_is_named_as_in_a_run(experiment: Experiment) -> None:
         assert contender.engine in [named.asked for named in entries]
         ((_, named),) = split_engines([contender.engine])
         suite = registry.suite(experiment.plan["suite"])
-        spec = registry.through(suite, registry.engine(named.name))
+        spec = registry.reduce_to_suite(suite, registry.engine(named.name))
         assert spec is not None
         resolved = spec.resolve(named.options)
         cell = replace(a_cell(named.name), options={option: resolved[option] for option in named.options})
@@ -116,12 +116,12 @@ def test_findings_are_not_checked_at_reduced_size() -> None:
 
 def test_unavailable_engines_are_left_out_with_reason() -> None:
     suite = registry.suite("objects")
-    assert lacking(suite, ["nowhere", "sqlite", "relstorage_oracle"]).keys() == {
+    assert find_unavailable(suite, ["nowhere", "sqlite", "relstorage_oracle"]).keys() == {
         "nowhere",
         "sqlite",
         "relstorage_oracle",
     }
-    assert "not an engine of suite objects" in lacking(suite, ["sqlite"])["sqlite"]
+    assert "not an engine of suite objects" in find_unavailable(suite, ["sqlite"])["sqlite"]
 
 
 def test_unknown_experiment_is_refused_with_suggestion() -> None:
@@ -425,27 +425,27 @@ def test_measured_order_follows_verdicts() -> None:
     phases = ["insert-blind-indices"]
     lmdb, leveldb = inserts("lmdb", 900, 1_000, 1_100), inserts("leveldb", 1_100, 1_000, 950)
     run = of_rates(lmdb, leveldb, inserts("memory", 100, 101, 102), phases=phases, missing={"ferretdb": "is missing"})
-    text, reasons = orders.ours(experiment, run)
+    text, reasons = orders.order_here(experiment, run)
     assert text == "LmdbEngine ≈ PlyvelEngine > SkiplistEngine (here sortedcontainers)"
     assert reasons == ["MongoEngine (here FerretDB) is not in the order: ferretdb is missing"]
     power = [inserts(name, 5, 6, 7, tier=Tier.POWER) for name in ("lmdb", "leveldb")]
     run = of_rates(*power, inserts("memory", 100, 101, 102, tier=Tier.VOLATILE), phases=phases)
-    text, reasons = orders.ours(experiment, run)
+    text, reasons = orders.order_here(experiment, run)
     assert text == "LmdbEngine ≈ PlyvelEngine (tier power)"
     assert "tier volatile is not compared with tier power" in "; ".join(reasons)
     both = [inserts(name, rate, rate + 1, rate + 2) for name, rate in (("lmdb", 90), ("leveldb", 70))]
     between = inserts("memory", 80, 81, 82, tier=Tier.VOLATILE)
-    text, reasons = orders.ours(experiment, of_rates(*both, between, phases=phases))
+    text, reasons = orders.order_here(experiment, of_rates(*both, between, phases=phases))
     assert text == "LmdbEngine > PlyvelEngine", "a row of another tier is left out"
     singles = [inserts("memory", 5, tier=Tier.VOLATILE), inserts("lmdb", 5), inserts("leveldb", 5)]
-    text, reasons = orders.ours(experiment, of_rates(*singles, phases=phases))
+    text, reasons = orders.order_here(experiment, of_rates(*singles, phases=phases))
     assert text == "–" and sum("are not in the order: " in why and "a ratio needs 3" in why for why in reasons) == 1
 
 
 def test_ordered_systems_have_rows_in_a_run(experiment: Experiment) -> None:
     latency = recorded(1_000_000)
     run = changed(a_whole_run(experiment), lambda _, sample: replace(sample, histogram=latency))
-    text, reasons = orders.ours(experiment, run)
+    text, reasons = orders.order_here(experiment, run)
     if experiment.order.none:
         assert (text, reasons) == ("–", [])
     else:
@@ -702,10 +702,10 @@ def a_whole_run(experiment: Experiment) -> Run:
     request = plan_file.parse(experiment.plan, experiment.name)
     suite = registry.suite(request.suite)
     named = [each for _, each in split_engines(request.engines)]
-    missing = lacking(suite, [each.asked for each in named])
+    missing = find_unavailable(suite, [each.asked for each in named])
     planned = plan.make(replace(request, engines=[next(each.asked for each in named if each.asked not in missing)]))
     params = [cell.params for cell in planned.cells if not cell.floor]
-    tiers = {each.name: registry.through(suite, registry.engine(each.name)).default_tier for each in named}
+    tiers = {each.name: registry.reduce_to_suite(suite, registry.engine(each.name)).default_tier for each in named}
     cells = [
         Cell(request.suite, each.name, each.options, each.tier or tiers[each.name], values, False)
         for each in named
@@ -752,5 +752,5 @@ def test_claims_and_clients_use_given_cpu_count() -> None:
 
 def test_half_hour_size_uses_standard_preset() -> None:
     original = published.experiment("hypertable-2009")
-    half, whole = original.sized("half-hour"), original.sized(None)
+    half, whole = original.plan_at_preset("half-hour"), original.plan_at_preset(None)
     assert half["preset"] == whole["preset"] == "standard" and half["param"] == {"half_hours": 1}

@@ -22,7 +22,7 @@ def test_phase_work_has_entry_for_every_phase() -> None:
 
 def test_phase_behaviour_depends_on_table_not_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A phase with another phase's entry in `PHASE_WORK` does the work of the other, whatever its name."""
-    spec = registry.through(registry.suite("records"), registry.engine("memory"))
+    spec = registry.reduce_to_suite(registry.suite("records"), registry.engine("memory"))
     assert spec is not None
     params = {**{setting.name: setting.default for setting in PARAMS}, "records": 60}
     whole = RecordsWorkload(Job(spec, tmp_path, Tier.VOLATILE, spec.resolve({}), params, seed=1, clients=1))

@@ -22,9 +22,9 @@ from dyno.runner.work_directory import (
     NEW_SECONDS,
     PREFIX,
     WorkDirectory,
-    dead,
     directory,
     fast_root,
+    find_dead,
     left_behind,
     sweep,
 )
@@ -135,7 +135,7 @@ def run(tmp_path: Path) -> Iterator[tuple[Path, WorkDirectory]]:
 
 def is_ours(work: Path, place: WorkDirectory) -> bool:
     """Returns whether a directory exists and is locked, so that no other run removes it."""
-    return place.path.is_dir() and (place.path / LOCK).exists() and list(dead(work)) == []
+    return place.path.is_dir() and (place.path / LOCK).exists() and list(find_dead(work)) == []
 
 
 def test_mend_keeps_existing_directory(run: tuple[Path, WorkDirectory]) -> None:

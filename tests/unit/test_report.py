@@ -30,7 +30,7 @@ from dyno.fields import LATENCIES, Sample
 from dyno.report import export
 from dyno.report.page.payload import results as on_page
 from dyno.report.tables import text, units
-from dyno.report.tables.table import groups, served
+from dyno.report.tables.table import groups, has_server
 from dyno.report.tables.text import as_markdown
 from dyno.results import Attempt, Run
 
@@ -344,7 +344,7 @@ def test_page_cpu_column_headings_name_the_unit(run: Run) -> None:
     for server in ({}, SERVED):
         found = using(run, **server)
         for group in groups(found):
-            shown = on_page(group, [], {}, served(groups(found)))
+            shown = on_page(group, [], {}, has_server(groups(found)))
             unit = "key" if group.phase == "insert-blind-indices" else "op"
             whose = ("client ", "server ") if server else ("",)
             # Columns that no row of a table has are left out: no engine of tier volatile has a server.

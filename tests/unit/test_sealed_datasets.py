@@ -154,11 +154,15 @@ def test_directory_is_not_sealed_without_free_space(
 SUITE = registry.suite("records")
 PHASES = {phase.name: phase for phase in SUITE.phases}
 PARAMS = {"records": 300, "txn": "all", "operations": "all", "value_size": 150, "encoder": "msgpack"}
-ON_DISK = [name for name in ("lmdb", "sqlite", "leveldb", "rocksdb", "duckdb") if not registry.engine(name).lacking()]
+ON_DISK = [
+    name
+    for name in ("lmdb", "sqlite", "leveldb", "rocksdb", "duckdb")
+    if not registry.engine(name).explain_unavailability()
+]
 
 
 def job(home: Path, engine: str, tier: Tier = Tier.PROCESS, seed: int = 1) -> Job:
-    spec = registry.through(SUITE, registry.engine(engine))
+    spec = registry.reduce_to_suite(SUITE, registry.engine(engine))
     assert spec is not None
     home.mkdir()
     params = {setting.name: setting.default for setting in SUITE.params} | PARAMS
@@ -251,5 +255,5 @@ def test_sealed_store_is_kept_while_needed_and_trusted(
     datasets.path(0).mkdir(parents=True)
     sample = replace(a_sample("work", 1_000.0), void=attempt.get("void"))
     ended = replace(an_attempt(attempt["block"], sample), outcome=attempt.get("outcome", "ok"))
-    datasets.ended(ended)
+    datasets.remove_finished(ended)
     assert datasets.path(0).exists() is kept

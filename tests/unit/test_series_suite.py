@@ -124,7 +124,7 @@ def test_plain_pattern_has_no_late_or_repeated_samples() -> None:
     plain = SyntheticDataset(Facility(1, 40, 50), 1, 120, 0, 0, 0)
     arrivals = list(plain.arrivals())
     assert [arrival.new for arrival in arrivals] == [120] * 16 + [80] and not any(a.replaced for a in arrivals)
-    further = list(plain.further(2))
+    further = list(plain.further_batches(2))
     assert all(len(arrival.batch.ts) == 120 for arrival in further)
     assert min(further[0].batch.ts) >= plain.end > max(arrivals[-1].batch.ts)
 
@@ -281,7 +281,7 @@ def test_a_sample_that_never_becomes_readable_fails(
     looks = iter([False, True])
     asked = share(dataset, "visible")
     asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: False)  # type: ignore[assignment]
-    (part, _) = asked.visible()
+    (part, _) = asked.poll_inserts()
     assert isinstance(part, Operations) and part.parts is not None
     with pytest.raises(TimeoutError, match="could not be read"):
         part.calls(None)[0](part.arguments[0])

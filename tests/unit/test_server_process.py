@@ -101,7 +101,7 @@ def test_server_runs_in_its_directory_and_is_recorded(home: Path, serve: Serve) 
     (pid,) = server.pids()
     assert psutil.Process(pid).cwd() == str(home)
     assert os.getsid(pid) == pid != os.getsid(0)
-    assert [process.pid for process in leftover_processes.recorded(home)] == [pid]
+    assert [process.pid for process in leftover_processes.find_recorded(home)] == [pid]
     assert (home / OUTPUT).read_text() == f"hello True {os.getuid()}\n"
     server.kill()
     assert files(home) == {"ready", OUTPUT}
@@ -119,7 +119,7 @@ def test_server_stops_by_signal_or_kill_and_restarts(home: Path, serve: Serve) -
         (pid,), child = server.pids(), int((home / "ready").read_text())
         end()
         assert files(home) == {"ready", OUTPUT, *noted}
-        assert not psutil.pid_exists(pid) and not leftover_processes.running(child)
+        assert not psutil.pid_exists(pid) and not leftover_processes.is_running(child)
         assert list(server.pids()) == []
         for name in ("ready", *noted):
             (home / name).unlink()
@@ -172,7 +172,7 @@ def test_unresponsive_program_is_refused_and_ended(home: Path, serve: Serve) -> 
     seen: list[int] = []
 
     def never() -> bool:
-        seen.extend(process.pid for process in leftover_processes.recorded(home) if process.pid not in seen)
+        seen.extend(process.pid for process in leftover_processes.find_recorded(home) if process.pid not in seen)
         return False
 
     server = Process([sys.executable, "-c", PROGRAM], home, never, timeout=0.1)
@@ -190,10 +190,10 @@ def test_server_ends_when_its_parent_is_killed(home: Path, by: signal.Signals) -
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert leftover_processes.running(pid)
+        assert leftover_processes.is_running(pid)
         parent.kill()
     try:
-        assert wait_for(lambda: not leftover_processes.running(pid), seconds=10)
+        assert wait_for(lambda: not leftover_processes.is_running(pid), seconds=10)
         assert ("SIGQUIT" in files(home)) == (by is signal.SIGQUIT)
     finally:
         # A killed server could not end its child.
@@ -252,7 +252,7 @@ def test_server_has_only_uid_and_groups_of_user(home: Path) -> None:
         child = int((home / "ready").read_text())
         assert set(psutil.Process(child).uids()) == {user.pw_uid}
         assert (home / "told").read_text().split() == [str(user.pw_uid), str(user.pw_gid), str(user.pw_gid)]
-    assert not leftover_processes.running(child)
+    assert not leftover_processes.is_running(child)
 
 
 @as_root

@@ -20,7 +20,7 @@ import pytest
 from shell import TESTS, Shell, small, wait_for
 
 from dyno.host.filesystem import filesystem, size_on_disk
-from dyno.host.usage import NOTHING, UNKNOWN, Usage, own, starved
+from dyno.host.usage import NOTHING, UNKNOWN, Usage, has_waiting_threads, measure_own
 from dyno.measure import phase as module
 from dyno.measure.phase import rest, settle
 
@@ -61,9 +61,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(module, "sleep", made.sleep)
     # The real function would look at other threads of the test process.
-    monkeypatch.setattr(module, "starved", lambda: False)
+    monkeypatch.setattr(module, "has_waiting_threads", lambda: False)
     monkeypatch.setattr(module, "monotonic_ns", lambda: made.now)
-    monkeypatch.setattr(module, "own", made.own)
+    monkeypatch.setattr(module, "measure_own", made.own)
     monkeypatch.setattr(module, "of_tree", made.of_tree)
     monkeypatch.setattr(module, "of_thread_ns", lambda: (made.watched, 0))
     return made
@@ -135,7 +135,7 @@ def test_settle_waits_for_cancelled_writes(world: World) -> None:
 
 
 def test_settle_waits_for_starved_threads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "starved", lambda: world.now < 7 * TICK)
+    monkeypatch.setattr(module, "has_waiting_threads", lambda: world.now < 7 * TICK)
     assert settle([]) is True
     assert world.now == 8 * TICK
 
@@ -146,11 +146,11 @@ def test_starved_thread_is_detected_by_its_state(tmp_path: Path, busy: threading
         task.mkdir(parents=True, exist_ok=True)
         # The name of a program may contain brackets.
         (task / "stat").write_text(f"7 (a) R (b) {state} 1 1")
-        assert starved(root=tmp_path) is wants
+        assert has_waiting_threads(root=tmp_path) is wants
     (task / "stat").unlink()
-    assert not starved(root=tmp_path), "it has ended"
+    assert not has_waiting_threads(root=tmp_path), "it has ended"
     if sys.platform == "linux":
-        assert wait_for(starved)
+        assert wait_for(has_waiting_threads)
 
 
 def test_settle_ignores_unknown_usage(world: World) -> None:
@@ -200,10 +200,10 @@ def test_settle_fails_while_a_thread_computes(busy: threading.Event) -> None:
 
 def test_settle_waits_for_thread_to_finish() -> None:
     """The work is bounded by CPU time: elapsed time depends on the machine."""
-    done, begun = threading.Event(), own()
+    done, begun = threading.Event(), measure_own()
 
     def compute() -> None:
-        while (used := own() - begun).user_ns + used.system_ns < 200 * MS:  # type: ignore[operator]
+        while (used := measure_own() - begun).user_ns + used.system_ns < 200 * MS:  # type: ignore[operator]
             pass
         done.set()
 
@@ -240,16 +240,16 @@ def test_engine_settles_before_a_phase(world: World, tmp_path: Path) -> None:
 
 def test_dirty_pages_are_flushed_before_a_phase(work: Path) -> None:
     """If written pages were still dirty, the kernel would not count further writes to them in the phase."""
-    if filesystem(work)["type"] in ("tmpfs", "ramfs") or own().written_bytes is None:
+    if filesystem(work)["type"] in ("tmpfs", "ramfs") or measure_own().written_bytes is None:
         pytest.skip("what is written is not counted here")
     file = work / "store" / "file"
     file.parent.mkdir(parents=True)
 
     def write() -> int:
-        before = own().written_bytes
+        before = measure_own().written_bytes
         with file.open("r+b" if file.exists() else "wb") as opened:
             opened.write(b"x" * 4096)
-        return (own().written_bytes or 0) - (before or 0)
+        return (measure_own().written_bytes or 0) - (before or 0)
 
     # The count may include pages of the file system.
     assert write() >= 4096

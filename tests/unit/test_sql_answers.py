@@ -18,7 +18,7 @@ import pytest
 from dyno.contracts.cell import Cell
 from dyno.stats.agreement import agree as trials_agree
 from dyno.stats.agreement import find_disagreements
-from dyno.suites.sql.checks.answers import displayed, rows_agree, shown
+from dyno.suites.sql.checks.answers import format_rows, normalize_rows, rows_agree
 from dyno.suites.sql.checks.book import FRACTIONS, Book, Record, chain
 from dyno.suites.sql.digests import FAILED, Digest, agree, digests
 
@@ -36,7 +36,7 @@ def same(one: Any, other: Any, ordered: bool = False) -> bool:
     """Returns whether two values, or two answers, are equal by their digests and by their rows."""
     left, right = (each if type(each) in (list, tuple) else [(each,)] for each in (one, other))
     by_digest = agree(digest(left, ordered, TOLERANCE), digest(right, ordered, TOLERANCE))
-    by_rows = rows_agree(shown(left, TOLERANCE), shown(right, TOLERANCE), ordered, TOLERANCE)
+    by_rows = rows_agree(format_rows(left, TOLERANCE), format_rows(right, TOLERANCE), ordered, TOLERANCE)
     assert by_digest == by_rows
     return by_digest
 
@@ -105,8 +105,8 @@ def test_row_order_matters_only_for_ordered_answers() -> None:
 
 def test_answers_that_agree_are_displayed_alike() -> None:
     one, other = ([[[2, "b", 0.1 + 0.2], [1, None, 0.5]]], [[[1, None, 0.5], [2, "b", 0.3]]])
-    assert displayed(one, False) == displayed(other, False)
-    assert displayed(one, True) != displayed(other, True)
+    assert normalize_rows(one, False) == normalize_rows(other, False)
+    assert normalize_rows(one, True) != normalize_rows(other, True)
 
 
 def test_only_the_named_columns_are_compared() -> None:
@@ -121,7 +121,7 @@ def record(home: Path, answers: dict[int, Any], client: int = 0) -> Record:
     made = Record(home, client)
     given = [[] if answer is None else answer for answer in answers.values()]
     for (number, answer), known in zip(answers.items(), digests(given, False, TOLERANCE), strict=True):
-        rows = None if answer is None else shown(answer, TOLERANCE)
+        rows = None if answer is None else format_rows(answer, TOLERANCE)
         made.add(number, [FAILED if answer is None else known], [rows].__getitem__)
     return made
 

@@ -20,7 +20,7 @@ import pytest
 from dyno import registry
 from dyno.contracts.suite import Job
 from dyno.suites.sql.checks.book import Book, Record, difference
-from dyno.suites.sql.definition import parsed
+from dyno.suites.sql.definition import parse_definition
 from dyno.suites.sql.digests import agree, digests
 from dyno.suites.sql.grids import COUNT, FLOOR, LIMITS, grids
 from dyno.suites.sql.language.operations import Kinds
@@ -60,8 +60,8 @@ class Trial:
 
     def __init__(self, home: Path, ordered: bool = False) -> None:
         script = {"script": {"": "SELECT 1"}, "ordered": ordered}
-        definition = parsed({"schema": {"": ""}, "transactions": {"t": script}})
-        spec = registry.engine("sqlite").through("sql")
+        definition = parse_definition({"schema": {"": ""}, "transactions": {"t": script}})
+        spec = registry.engine("sqlite").reduce_to_port("sql")
         job = Job(spec, home, None, spec.resolve({}), {"operations": 0}, seed=1, clients=1)
         phase: Any = SimpleNamespace(name="t", writes=False)
         workload = SqlWorkload(job, definition)

@@ -6,7 +6,7 @@ import pytest
 
 from dyno.contracts.model import UsageError
 from dyno.suites.sql import SUITE
-from dyno.suites.sql.definition import parsed
+from dyno.suites.sql.definition import parse_definition
 from dyno.suites.sql.guard import find_effect
 
 HOSTILE = [
@@ -49,9 +49,9 @@ HOSTILE = [
 def test_hostile_script_is_refused_without_change_option(script: str, said: str) -> None:
     definition = {"data": "there", "transactions": {"query": {"script": {"": script}}}}
     with pytest.raises(UsageError) as refused:
-        parsed(definition)
+        parse_definition(definition)
     assert said in str(refused.value) and "--change DATABASE" in str(refused.value)
-    parsed({**definition, "change": "shop"})
+    parse_definition({**definition, "change": "shop"})
 
 
 @pytest.mark.parametrize(

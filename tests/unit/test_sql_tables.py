@@ -69,7 +69,7 @@ def test_philox_matches_published_test_vectors(counter: tuple[int, ...], key: in
 
 @pytest.mark.parametrize("limit", [1, 3, 2**63 + 1, 3 * 2**62, 2**64 - 1, 2**64])
 def test_numbers_below_a_limit_are_equally_likely(limit: int) -> None:
-    numbers = Random(7, np.arange(ROWS)).below(limit)
+    numbers = Random(7, np.arange(ROWS)).draw_below(limit)
     thirds = Counter(int(number) * 3 // limit for number in numbers)
     assert max(thirds) < 3
     assert limit == 1 or fair(thirds, {0: 1, 1: 1, 2: 1})

@@ -14,8 +14,8 @@ from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import plan, plan_file
 from dyno.runner.plan import Plan
-from dyno.suites.sql.definition import ANY, parsed
-from dyno.suites.sql.inlining import inlined
+from dyno.suites.sql.definition import ANY, parse_definition
+from dyno.suites.sql.inlining import inline_definition
 
 DEFINITION = {
     "schema": "CREATE TABLE item (id integer PRIMARY KEY, kind integer)",
@@ -91,7 +91,7 @@ def test_bundle_plan_reproduces_rows_of_variants(home: Path) -> None:
 
 
 def test_variant_replaces_only_the_texts_it_names(home: Path) -> None:
-    definition = parsed(inlined(DEFINITION, home))
+    definition = parse_definition(inline_definition(DEFINITION, home))
     indexed, rewritten = (definition.variants[name].definition for name in ("indexed", "rewritten"))
     assert definition.after[ANY] == rewritten.after[ANY] == ""
     assert "CREATE INDEX" in indexed.after[ANY] and indexed.schema == definition.schema

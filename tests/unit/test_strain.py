@@ -34,7 +34,7 @@ def between(plant: Plant) -> Callable[[Mapping[str, str], Mapping[str, str]], To
 
     def tell(first: Mapping[str, str], second: Mapping[str, str]) -> Told:
         before = facts.counters(root=plant(first))
-        return facts.since(before, facts.counters(root=plant(second)), 10**9)
+        return facts.subtract_counters(before, facts.counters(root=plant(second)), 10**9)
 
     return tell
 
@@ -48,7 +48,7 @@ def pressure(total_us: int) -> str:
 
 def test_strain_of_this_machine_is_valid_json() -> None:
     before = facts.counters()
-    told = facts.since(before, facts.counters(), 12_345)
+    told = facts.subtract_counters(before, facts.counters(), 12_345)
     assert set(told) == NAMES
     assert told["elapsed_ns"] == 12_345
     assert json.loads(json.dumps(told)) == told
@@ -57,7 +57,7 @@ def test_strain_of_this_machine_is_valid_json() -> None:
 @pytest.mark.claim("Strain on the machine during a trial is recorded")
 def test_strain_is_unknown_without_proc_and_sys(tmp_path: Path) -> None:
     nothing = facts.counters(root=tmp_path / "nothing-here")
-    assert facts.since(nothing, nothing, 5) == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
+    assert facts.subtract_counters(nothing, nothing, 5) == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
 
 
 def test_garbage_in_kernel_files_is_unknown(plant: Plant) -> None:
@@ -65,7 +65,7 @@ def test_garbage_in_kernel_files_is_unknown(plant: Plant) -> None:
     groups = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.stat": "throttled_usec x\nthrottled_time\n"}
     heat = {"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "hot\n"}
     root = plant({**dict.fromkeys(names, "cpu : x - y\nsome total=x\npswpin x\n\n"), **groups, **heat})
-    told = facts.since(facts.counters(root=root), facts.counters(root=root), 5)
+    told = facts.subtract_counters(facts.counters(root=root), facts.counters(root=root), 5)
     assert told == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
 
 
@@ -152,9 +152,9 @@ def test_counter_missing_at_either_end_is_unknown(plant: Plant, file: str, names
     def known(told: Told) -> set[str]:
         return {name for name, value in told.items() if value is not None} - {"elapsed_ns"}
 
-    assert known(facts.since(before, after, 1)) == names
-    assert known(facts.since(without, after, 1)) == set()
-    assert known(facts.since(before, without, 1)) == set()
+    assert known(facts.subtract_counters(before, after, 1)) == names
+    assert known(facts.subtract_counters(without, after, 1)) == set()
+    assert known(facts.subtract_counters(before, without, 1)) == set()
 
 
 def test_a_counter_that_ran_backwards_is_unknown(between: Callable[..., Told]) -> None:

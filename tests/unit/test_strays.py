@@ -76,10 +76,10 @@ def home(tmp_path: Path) -> Path:
 def test_recorded_server_is_killed_with_its_children(home: Path, tmp_path: Path, start: Start) -> None:
     server, child = start(FAMILY)
     leftover_processes.record(home, server.pid)
-    assert [process.pid for process in leftover_processes.recorded(tmp_path)] == [server.pid]
+    assert [process.pid for process in leftover_processes.find_recorded(tmp_path)] == [server.pid]
     leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
-    assert not leftover_processes.running(child)
+    assert not leftover_processes.is_running(child)
     assert list(home.iterdir()) == []
 
 
@@ -88,7 +88,7 @@ def test_forgotten_server_is_left_running(home: Path, tmp_path: Path, start: Sta
     leftover_processes.record(home, server.pid)
     leftover_processes.forget(home)
     leftover_processes.forget(home)
-    assert leftover_processes.recorded(tmp_path) == []
+    assert leftover_processes.find_recorded(tmp_path) == []
     leftover_processes.clear(tmp_path)
     assert server.poll() is None
 
@@ -99,9 +99,9 @@ def test_process_with_reused_pid_is_left_alone(home: Path, tmp_path: Path, start
     leftover_processes.record(home, process.pid)
     told = json.loads((home / leftover_processes.RECORD).read_text())
     (home / leftover_processes.RECORD).write_text(json.dumps({**told, "born": told["born"] + later}))
-    assert leftover_processes.recorded(tmp_path) == []
+    assert leftover_processes.find_recorded(tmp_path) == []
     leftover_processes.clear(tmp_path)
-    assert process.poll() is None and leftover_processes.running(child)
+    assert process.poll() is None and leftover_processes.is_running(child)
     assert list(home.iterdir()) == [], "which is of no use any more"
 
 
@@ -110,7 +110,7 @@ def test_ended_server_is_not_recorded(home: Path, tmp_path: Path, start: Start) 
     leftover_processes.record(home, server.pid)
     leftover_processes.kill(leftover_processes.family(server.pid))
     server.wait()
-    assert leftover_processes.recorded(tmp_path) == []
+    assert leftover_processes.find_recorded(tmp_path) == []
     # All these do nothing for a process that is gone.
     leftover_processes.kill(leftover_processes.family(server.pid))
     leftover_processes.clear(tmp_path)
@@ -126,7 +126,7 @@ def test_invalid_records_are_skipped_and_removed(home: Path, tmp_path: Path, sta
         (tmp_path / name / leftover_processes.RECORD).write_text(text)
     server, _ = start(FAMILY)
     leftover_processes.record(home, server.pid)
-    assert [process.pid for process in leftover_processes.recorded(tmp_path)] == [server.pid]
+    assert [process.pid for process in leftover_processes.find_recorded(tmp_path)] == [server.pid]
     leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
     assert list(tmp_path.rglob(leftover_processes.RECORD)) == []
@@ -158,9 +158,9 @@ def test_untrusted_record_kills_no_process(
     process, child = start(FAMILY)
     leftover_processes.record(home, process.pid)
     planted(home / leftover_processes.RECORD)
-    assert leftover_processes.recorded(tmp_path) == []
+    assert leftover_processes.find_recorded(tmp_path) == []
     leftover_processes.clear(tmp_path)
-    assert process.poll() is None and leftover_processes.running(child)
+    assert process.poll() is None and leftover_processes.is_running(child)
 
 
 def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, start: Start) -> None:
@@ -170,19 +170,19 @@ def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, star
     server, _ = start(FAMILY)
     leftover_processes.record(home, server.pid)
     assert (tmp_path / "precious").read_text() == "precious"
-    assert [process.pid for process in leftover_processes.recorded(tmp_path)] == [server.pid]
+    assert [process.pid for process in leftover_processes.find_recorded(tmp_path)] == [server.pid]
 
 
 def test_zombie_process_counts_as_ended(start: Start) -> None:
     process, child = start(FAMILY)
-    assert leftover_processes.running(process.pid)
+    assert leftover_processes.is_running(process.pid)
     leftover_processes.kill(leftover_processes.family(child))
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert psutil.pid_exists(process.pid)
-    assert not leftover_processes.running(process.pid)
+    assert not leftover_processes.is_running(process.pid)
     process.wait()
-    assert not leftover_processes.running(process.pid)
+    assert not leftover_processes.is_running(process.pid)
 
 
 # -- shared memory ----------------------------------------------------------------------------------------------
@@ -245,6 +245,6 @@ def test_record_is_found_while_directory_changes(start: Start, home: Path) -> No
     leftover_processes.record(home, server.pid)
     start(CHANGING, str(home.parent))
     for _ in range(300):
-        assert [found.pid for found in leftover_processes.recorded(home.parent)] == [server.pid]
+        assert [found.pid for found in leftover_processes.find_recorded(home.parent)] == [server.pid]
     leftover_processes.clear(home.parent)
     assert server.wait() == -signal.SIGKILL

@@ -21,7 +21,7 @@ from shell import RECORDER, TESTS, Shell, small
 from dyno.contracts.model import Phase
 from dyno.host.filesystem import filesystem
 from dyno.host.usage import NOTHING, UNKNOWN, Usage
-from dyno.measure.phase import reached
+from dyno.measure.phase import judge_temperature
 from dyno.measure.tally import Tally
 from dyno.suites.records import PHASES
 
@@ -258,7 +258,7 @@ def verdict(phase: Phase, used: Usage = READ, served: Usage = NOTHING, warm: boo
     residency = {"file_bytes": FILE_BYTES, "resident_bytes": resident, "evicted_by": "files"}
     tally = Tally()
     tally.usage, tally.warm = used, warm
-    return reached(phase, tally, residency if phase is A_COLD else None, served)
+    return judge_temperature(phase, tally, residency if phase is A_COLD else None, served)
 
 
 def test_phase_is_hot_after_its_untimed_round() -> None:

@@ -53,4 +53,4 @@ def test_stated_times_total_about_half_an_hour() -> None:
 def test_quick_size_keeps_every_engine() -> None:
     for name in published.names():
         experiment = published.experiment(name)
-        assert experiment.sized("quick")["engine"] == experiment.plan["engine"]
+        assert experiment.plan_at_preset("quick")["engine"] == experiment.plan["engine"]

@@ -14,7 +14,7 @@ from shell import Shell, is_one_line
 from stats.madeup import a_cell, of_rates, written
 
 from dyno import results
-from dyno.report.page.build import build, together
+from dyno.report.page.build import build, compare_with_first
 from dyno.results import Run
 
 SLOW, FAST = [100.0, 101.0, 99.0, 100.5, 99.5], [200.0, 202.0, 198.0, 201.0, 199.0]
@@ -53,10 +53,10 @@ def test_only_matching_rows_are_compared(tmp_path: Path) -> None:
         ("engine", a_run(tmp_path / "b.json", FAST, "A", engine="lmdb"), "no engine with the same phase"),
         ("awake", a_run(tmp_path / "c.json", FAST, "A", awake=True), "--awake"),
     ):
-        (pair,) = together([one, other], ["a", "b"])
+        (pair,) = compare_with_first([one, other], ["a", "b"])
         assert pair.sections == () and why in pair.lines[0], name
         assert "no competitor" in said(build([one, other])), "which each says of itself"
-    assert together([one, a_run(tmp_path / "d.json", FAST, "A", suite="arrays")], ["a", "d"]) == []
+    assert compare_with_first([one, a_run(tmp_path / "d.json", FAST, "A", suite="arrays")], ["a", "d"]) == []
 
 
 PRICES = """

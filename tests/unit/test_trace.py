@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dyno.selftest.trace import TraceSummary, seen
+from dyno.selftest.trace import TraceSummary, summarize_trace
 
 HOME = Path("/srv/dyno/home")
 A, B = f"3<{HOME}/a>", f"4<{HOME}/b>"
@@ -30,7 +30,7 @@ def opened(flags: str, name: str = "a", descriptor: int = 3, pid: int = 7) -> st
 
 
 def read(*lines: str) -> TraceSummary:
-    return seen("\n".join(lines).splitlines(keepends=True), HOME)
+    return summarize_trace("\n".join(lines).splitlines(keepends=True), HOME)
 
 
 def flushes(*lines: str) -> dict[str, int]:
@@ -225,7 +225,7 @@ def test_io_uring_is_reported_as_unseen() -> None:
 def test_home_path_escaped_by_strace_is_recognised() -> None:
     home = Path('/srv/a>b <c ü\n"d')
     file = r"3</srv/a\76b \74c \303\274\n\"d/log>"
-    found = seen([begin(), f'7 write({file}, ""..., 9) = 9', f"7 fsync({file}) = 0", end()], home)
+    found = summarize_trace([begin(), f'7 write({file}, ""..., 9) = 9', f"7 fsync({file}) = 0", end()], home)
     assert found.flushed == 1
 
 
@@ -255,10 +255,10 @@ def test_only_log_files_count_for_commits() -> None:
     lines = [begin(), f'7 write({log}, ""..., 9) = 9', f"7 fsync({log}) = 0", f"8 fsync({other}) = 0"]
     lines += [f'8 write({other}, ""..., 9) = 9', end()]
     assert read(*lines).flushed == 0
-    assert seen([f"{line}\n" for line in lines], HOME, ("server/wal*",)).flushed == 1
+    assert summarize_trace([f"{line}\n" for line in lines], HOME, ("server/wal*",)).flushed == 1
     beside = [begin(), f'7 write({other}, ""..., 9) = 9', f"7 fsync({other}) = 0", end()]
     assert read(*beside).flushed == 1
-    assert seen([f"{line}\n" for line in beside], HOME, ("server/wal*",)).flushed == 0
+    assert summarize_trace([f"{line}\n" for line in beside], HOME, ("server/wal*",)).flushed == 0
 
 
 def test_rare_unflushed_background_writes_are_tolerated() -> None:

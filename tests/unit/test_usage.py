@@ -118,13 +118,13 @@ def test_shrunken_counter_is_unknown_except_written_bytes() -> None:
 
 
 def test_own_cpu_time_includes_all_threads() -> None:
-    before = usage.own()
+    before = usage.measure_own()
     burn()
-    between = usage.own()
+    between = usage.measure_own()
     thread = threading.Thread(target=burn)
     thread.start()
     thread.join()
-    after = usage.own()
+    after = usage.measure_own()
     assert cpu_ns(between - before) >= 90 * MS
     user = (between - before).user_ns
     assert user is not None and user >= 50 * MS
@@ -145,21 +145,21 @@ def test_thread_cpu_time_excludes_other_threads() -> None:
 
 
 def test_waiting_is_a_voluntary_switch() -> None:
-    before = usage.own()
+    before = usage.measure_own()
     for _ in range(20):
         time.sleep(0.0001)
-    switched = (usage.own() - before).voluntary_switches
+    switched = (usage.measure_own() - before).voluntary_switches
     # A sleep may end before the thread has left its core.
     assert switched is not None and switched >= 10
 
 
 @pytest.mark.claim("Bytes from the device are counted separately from those of the page cache")
 def test_device_reads_are_separate_from_cache_reads(cold: Path) -> None:
-    before = usage.own()
+    before = usage.measure_own()
     cold.read_bytes()
-    between = usage.own()
+    between = usage.measure_own()
     cold.read_bytes()
-    after = usage.own()
+    after = usage.measure_own()
     first, second = between - before, after - between
     assert part(first.read_bytes) >= 0.9
     assert part(second.read_bytes) < 0.1
@@ -170,9 +170,9 @@ def test_device_reads_are_separate_from_cache_reads(cold: Path) -> None:
 @pytest.mark.claim("Bytes from the device are counted separately from those of the page cache")
 def test_mapped_reads_count_as_faults_not_requests(cold: Path) -> None:
     with cold.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
-        before = usage.own()
+        before = usage.measure_own()
         assert len(mapped[::4096]) == SIZE // 4096
-        used = usage.own() - before
+        used = usage.measure_own() - before
     assert part(used.read_bytes) >= 0.9
     assert part(used.asked_bytes) < 0.1
     assert used.major_faults is not None and used.major_faults >= 1
@@ -180,22 +180,22 @@ def test_mapped_reads_count_as_faults_not_requests(cold: Path) -> None:
 
 def test_written_bytes_count_before_a_flush(cold: Path) -> None:
     data = os.urandom(SIZE)
-    before = usage.own()
+    before = usage.measure_own()
     with (cold.parent / "written").open("wb") as file:
         file.write(data)
         # The data is not flushed: the kernel counts bytes when pages are dirtied.
-        used = usage.own() - before
+        used = usage.measure_own() - before
     assert part(used.written_bytes) == pytest.approx(1, abs=0.1)
     assert part(used.read_bytes) < 0.1
 
 
 @pytest.mark.usefixtures("processes")
 def test_usage_of_another_process_is_measured(child: Child, cold: Path) -> None:
-    own_before, before = usage.own(), usage.of(child.pid)
+    own_before, before = usage.measure_own(), usage.measure_process(child.pid)
     child.do(BURN)
     child.do(f"data = open({str(cold)!r}, 'rb').read()")
     child.do("for _ in range(20): time.sleep(0.0001)")
-    used, own = usage.of(child.pid) - before, usage.own() - own_before
+    used, own = usage.measure_process(child.pid) - before, usage.measure_own() - own_before
     # CPU time is the sum of two counters, each rounded down to ticks of 10 ms.
     assert cpu_ns(used) >= 160 * MS
     assert cpu_ns(own) < 100 * MS
@@ -208,7 +208,7 @@ def test_usage_of_another_process_is_measured(child: Child, cold: Path) -> None:
 @pytest.mark.usefixtures("processes")
 def test_usage_of_ended_process_is_unknown(child: Child) -> None:
     child.end()
-    assert usage.of(child.pid) == UNKNOWN
+    assert usage.measure_process(child.pid) == UNKNOWN
     assert usage.of_tree([child.pid]) == UNKNOWN
     assert usage.of_tree([os.getpid(), child.pid]) == UNKNOWN
     assert usage.peak_resident_bytes(child.pid) is None
@@ -227,7 +227,7 @@ def test_tree_counts_running_and_ended_descendants_once(child: Child) -> None:
     below = child.do("")
     tree = usage.of_tree([child.pid])
     try:
-        assert cpu_ns(tree) - cpu_ns(usage.of(child.pid)) >= 160 * MS
+        assert cpu_ns(tree) - cpu_ns(usage.measure_process(child.pid)) >= 160 * MS
         twice = usage.of_tree([child.pid, below, below])
         assert cpu_ns(twice) - cpu_ns(tree) < 100 * MS
     finally:
@@ -307,7 +307,7 @@ def test_usage_is_read_from_kernel_files(plant: Plant) -> None:
         }
     )
     tick = 10**9 // os.sysconf("SC_CLK_TCK")
-    assert usage.of(42, root=root) == Usage(
+    assert usage.measure_process(42, root=root) == Usage(
         user_ns=(3 + 300) * tick,
         system_ns=(5 + 500) * tick,
         voluntary_switches=111,
@@ -322,7 +322,7 @@ def test_usage_is_read_from_kernel_files(plant: Plant) -> None:
 
 def test_written_bytes_may_be_negative(plant: Plant) -> None:
     root = plant({"proc/42/stat": STAT, "proc/42/io": IO.format(0, 4_096)})
-    assert usage.of(42, root=root).written_bytes == -4_096
+    assert usage.measure_process(42, root=root).written_bytes == -4_096
 
 
 def test_bytes_are_unknown_without_permission(plant: Plant) -> None:
@@ -332,20 +332,20 @@ def test_bytes_are_unknown_without_permission(plant: Plant) -> None:
             "proc/42/task/42/status": SWITCHES.format(100, 10),
         }
     )
-    used = usage.of(42, root=root)
+    used = usage.measure_process(42, root=root)
     assert (used.asked_bytes, used.read_bytes, used.written_bytes) == (None, None, None)
     assert None not in astuple(used)[:5]
 
 
 def test_process_that_ends_during_reading_is_unknown(plant: Plant) -> None:
     root = plant({"proc/42/io": IO.format(1, 0), "proc/42/task/42/status": SWITCHES.format(100, 10)})
-    assert usage.of(42, root=root) == UNKNOWN
+    assert usage.measure_process(42, root=root) == UNKNOWN
 
 
 def test_garbage_in_kernel_files_is_unknown(plant: Plant) -> None:
     files = ("stat", "io", "status", "task/42/status")
     root = plant({f"proc/42/{name}": "rchar: x\nVmHWM: - kB\n:::\n) 1 - -\n" for name in files})
-    assert usage.of(42, root=root) == UNKNOWN
+    assert usage.measure_process(42, root=root) == UNKNOWN
     assert usage.peak_resident_bytes(42, root=root) is None
 
 

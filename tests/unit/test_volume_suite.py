@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 from dyno.engines.blockio import ddrun, fiorun
 from dyno.engines.blockio.fiorun import Target
 from dyno.suites.volume import IO, Round
-from dyno.suites.volume.workload import steady_facts, unsteady
+from dyno.suites.volume.workload import explain_unsteady, steady_facts
 
 MS, SECOND = 10**6, 10**9
 BLOCK = 4096
@@ -47,13 +47,13 @@ def rounds(rates: Sequence[int]) -> list[Round]:
     ids=str,
 )
 def test_steady_rate_depends_on_last_five_rounds(rates: list[int], is_steady: bool) -> None:
-    assert (unsteady(rounds([1, *rates]), BLOCK, BLOCK) is None) is is_steady
+    assert (explain_unsteady(rounds([1, *rates]), BLOCK, BLOCK) is None) is is_steady
 
 
 @pytest.mark.claim("A warm-up ends when everything was written once and the rate is steady")
 def test_warm_up_continues_until_all_blocks_are_written() -> None:
     area = 200 * BLOCK
-    assert [unsteady(rounds([50] * n), BLOCK, area) is None for n in range(1, 10)] == [False] * 8 + [True]
+    assert [explain_unsteady(rounds([50] * n), BLOCK, area) is None for n in range(1, 10)] == [False] * 8 + [True]
 
 
 def test_warm_up_facts_compare_fresh_and_steady_rates() -> None:

@@ -22,7 +22,7 @@ TIMES = {"p50_ns", "p99_ns", "awake_p50_ns", "awake_p99_ns"}
 
 def can_stay() -> bool:
     try:
-        with keep_awake.kept():
+        with keep_awake.keep_cores_awake():
             return True
     except CannotKeepAwake:
         return False

@@ -123,7 +123,7 @@ def test_less_memory_is_not_called_faster(verdict: Verdict, expected: str) -> No
     ],
 )
 def test_cpu_gate_wording_names_cpu_time(verdict: Verdict, expected: str) -> None:
-    assert wording.gated(verdict, metric("cpu")) == expected
+    assert wording.format_gate_verdict(verdict, metric("cpu")) == expected
 
 
 @pytest.mark.parametrize("percent", range(1, 100))

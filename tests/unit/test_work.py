@@ -62,7 +62,7 @@ def little_to_collect() -> Iterator[None]:
 
 def of(engine: str) -> EngineSpec:
     """Returns the spec of an engine through its port of this suite."""
-    spec = registry.through(registry.suite("records"), registry.engine(engine))
+    spec = registry.reduce_to_suite(registry.suite("records"), registry.engine(engine))
     assert spec is not None
     return spec
 
@@ -477,7 +477,7 @@ SHARED = [("rocksdb", "threads"), ("sqlite", "processes"), ("lmdb", "processes")
 def test_two_clients_write_all_records_in_every_phase(engine: str, how: str, txn: Any, tmp_path: Path) -> None:
     spec = of(engine)
     assert spec.clients == how
-    if spec.missing():
+    if spec.find_missing_modules():
         pytest.skip(spec.remedy)
     whole = workload(tmp_path, engine, Tier.PROCESS, clients=2, txn=txn, records=301)
     expected = sorted((Dataset(301, 0, 20, SEED).record(n) for n in range(301)), key=lambda record: record["name"])
@@ -493,7 +493,7 @@ def test_two_clients_write_all_records_in_every_phase(engine: str, how: str, txn
 @pytest.mark.parametrize(("engine", "how"), SHARED)
 @every_mix
 def test_two_clients_run_every_mix(engine: str, how: str, mix: str, tmp_path: Path) -> None:
-    if registry.engine(engine).missing():
+    if registry.engine(engine).find_missing_modules():
         pytest.skip(registry.engine(engine).remedy)
     whole = workload(tmp_path, engine, Tier.PROCESS, clients=2, mix=mix, records=200, operations=600)
     phase = BY_NAME["mixed"]

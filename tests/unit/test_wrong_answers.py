@@ -111,7 +111,7 @@ class Table:
 
 def test_each_wrong_value_in_a_table_is_found(tmp_path: Path) -> None:
     random = np.random.default_rng(2)
-    spec = registry.engine("numpy_memory").through("arrays")
+    spec = registry.engine("numpy_memory").reduce_to_port("arrays")
     suite = registry.suite("arrays")
     params = {setting.name: setting.default for setting in suite.params} | {"rows": COUNT}
     workload = ArraysWorkload(Job(spec, tmp_path, None, spec.resolve({}), params, seed=1, clients=1))
@@ -139,7 +139,7 @@ def test_each_wrong_value_in_a_table_is_found(tmp_path: Path) -> None:
 
 def test_each_wrong_byte_of_written_objects_is_found(tmp_path: Path) -> None:
     suite, random = registry.suite("objects"), Random(3)
-    spec = registry.engine("mappingstorage").through("objects")
+    spec = registry.engine("mappingstorage").reduce_to_port("objects")
     require(spec)
     params = {setting.name: setting.default for setting in suite.params}
     params |= {"objects": 100, "transactions": 60, "object_size": 40}

@@ -35,7 +35,7 @@ SHARING = {
 
 def specs() -> list[EngineSpec]:
     """Dyno's own engines."""
-    return [registry.engine(name) for name in sorted(registry.own("engine"))]
+    return [registry.engine(name) for name in sorted(registry.find_own("engine"))]
 
 
 def path(spec: EngineSpec) -> Path:
@@ -50,7 +50,7 @@ def shown(value: object) -> str:
 
 def source(spec: EngineSpec) -> str:
     """The module that declares the engine."""
-    return registry.own("engine")[spec.name].partition(":")[0]
+    return registry.find_own("engine")[spec.name].partition(":")[0]
 
 
 def readme(spec: EngineSpec) -> Path | None:
@@ -63,7 +63,7 @@ def readme(spec: EngineSpec) -> Path | None:
 
 def suites(spec: EngineSpec) -> Iterable[tuple[str, str]]:
     """The suites that the engine takes part in, each with the port."""
-    for name in sorted(registry.own("suite")):
+    for name in sorted(registry.find_own("suite")):
         for port in registry.suite(name).ports:
             if port in spec.ports:
                 yield name, port

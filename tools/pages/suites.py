@@ -17,7 +17,7 @@ from dyno.runner import plan
 
 
 def names() -> list[str]:
-    return sorted(registry.own("suite"))
+    return sorted(registry.find_own("suite"))
 
 
 def every() -> str:

@@ -11,7 +11,19 @@ from typing import Any
 from dyno import registry, results
 from dyno.bundles import consistency
 from dyno.bundles.anonymous import cleaner, names_of_this_machine, secret_in
-from dyno.bundles.container import DATA, MOST_BYTES, MOST_DATA, PLAN, RUN, Listed, Role, digest, packed, parsed, read
+from dyno.bundles.container import (
+    DATA,
+    MOST_BYTES,
+    MOST_DATA,
+    PLAN,
+    RUN,
+    Listed,
+    Role,
+    digest,
+    pack_members,
+    parse_bundle,
+    read,
+)
 from dyno.contracts.cell import Cell
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
@@ -34,14 +46,14 @@ def pack(path: Path) -> bytes:
     run = results.load(path)
     _check(path, run)
     clean = cleaner(names_of_this_machine())
-    lines = [clean(results.parsed(line)) for line in results.lines(path)]
+    lines = [clean(results.parse_line(line)) for line in results.lines(path)]
     for at, cell in enumerate(run.cells):
         # A command or a parameter without its path would be another one.
         spec = registry.attempt("engine", cell.engine)
         labelled = isinstance(spec, EngineSpec) and spec.listing.labelled
         for name in ("params", "options") if labelled else ("params",):
             given = dict(getattr(cell, name))
-            for place in _differing(given, clean(given), name):
+            for place in _find_differences(given, clean(given), name):
                 raise UsageError(
                     f"{path}: {place} of row {at + 1} names a path, an address, a host or a user: take it out and run"
                     " again"
@@ -52,7 +64,7 @@ def pack(path: Path) -> bytes:
         # Cleaned scripts would be other scripts.
         definition, data, left_out = _definition(run.header.definition)
         members |= {name: (DATA, content) for name, content in data.items()}
-        for place in _differing(definition, clean(definition), run.plan.suite):
+        for place in _find_differences(definition, clean(definition), run.plan.suite):
             raise UsageError(f"{path}: {place} names a path, an address, a host or a user: take it out and run again")
         lines[0]["definition"] = definition
     encoded = b"".join(results.encode(line) + b"\n" for line in lines)
@@ -68,13 +80,13 @@ def pack(path: Path) -> bytes:
             raise UsageError(
                 f"{path if name == RUN_FILE else name} has what looks like {kind}: remove it; nothing was written"
             )
-    content = packed(members, left_out)
+    content = pack_members(members, left_out)
     if len(content) > MOST_BYTES:
         raise UsageError(
             f"{path} and its data are too large for a bundle: {len(content) >> 20} MiB of {MOST_BYTES >> 20}"
         )
     # What readers refuse, such as too many data files, is not written.
-    parsed(content, path)
+    parse_bundle(content, path)
     return content
 
 
@@ -100,11 +112,11 @@ def _definition(original: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     return definition, data, left_out
 
 
-def _differing(one: Any, other: Any, where: str) -> Iterator[str]:
+def _find_differences(one: Any, other: Any, where: str) -> Iterator[str]:
     """Yields the places in which two definitions differ."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         for name, each in one.items():
-            yield from _differing(each, other[name], f"{where}.{name}")
+            yield from _find_differences(each, other[name], f"{where}.{name}")
     elif one != other:
         yield where
 
@@ -185,7 +197,7 @@ class Bundle:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Bundle]:
+def open_bundle(path: Path) -> Iterator[Bundle]:
     """Verifies and unpacks a bundle, until the end of the block. Raises UsageError."""
     manifest, contents = read(path)
     roles = {each.name: each.role for each in manifest.members}

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.histogram import counted
+from dyno.contracts.histogram import count_values
 from dyno.contracts.pace import NATIVE_LOAD
 from dyno.fields import Sample
 from dyno.results import Run
@@ -42,7 +42,7 @@ def _problems(sample: Sample, cell: Cell) -> Iterator[str]:
     if sample.errors > sample.operations:
         yield "more operations failed than there were"
     if sample.histogram is not None:
-        times = counted([sample.histogram])
+        times = count_values([sample.histogram])
         number = sum(count for _, count in times)
         if number != sample.operations - sample.errors:
             yield f"{sample.operations - sample.errors} operations succeeded, and the histogram has {number}"
@@ -64,7 +64,7 @@ def _one_by_one(sample: Sample, cell: Cell) -> bool:
 
 
 def _count(histogram: bytes | None) -> int:
-    return sum(count for _, count in counted([histogram])) if histogram else 0
+    return sum(count for _, count in count_values([histogram])) if histogram else 0
 
 
 def _check_floors(run: Run) -> None:

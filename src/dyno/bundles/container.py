@@ -19,9 +19,9 @@ from msgspec import Meta
 
 from dyno import __version__
 from dyno.contracts.model import UsageError
-from dyno.contracts.safe_read import MIB, opened
+from dyno.contracts.safe_read import MIB, open_regular_file
 from dyno.contracts.value_types import MOST
-from dyno.results.read import damaged, typed
+from dyno.results.read import convert_to_type, damaged_file_error
 
 ENDING = ".dyno"
 """The end of a bundle's name."""
@@ -62,7 +62,7 @@ class Manifest:
     left_out: Annotated[list[Listed], Meta(max_length=MOST_MEMBERS)]
 
 
-def packed(members: Mapping[str, tuple[Role, bytes]], left_out: list[Listed]) -> bytes:
+def pack_members(members: Mapping[str, tuple[Role, bytes]], left_out: list[Listed]) -> bytes:
     """Returns the archive of these members: by name, their roles and contents."""
     listed = [Listed(name, role, len(content), digest(content)) for name, (role, content) in sorted(members.items())]
     manifest = {
@@ -81,10 +81,10 @@ def packed(members: Mapping[str, tuple[Role, bytes]], left_out: list[Listed]) ->
             member.compress_type, member.create_system, member.external_attr = zipfile.ZIP_DEFLATED, 3, 0o644 << 16
             archive.writestr(member, content, compresslevel=9)
         archive.comment = MARK + b"0" * HASH
-    return sealed(buffer.getvalue())
+    return append_checksum(buffer.getvalue())
 
 
-def sealed(archive: bytes) -> bytes:
+def append_checksum(archive: bytes) -> bytes:
     """Returns an archive with the checksum of its bytes at its end."""
     body = archive[:-HASH]
     return body + digest(body).encode()
@@ -97,30 +97,30 @@ def digest(content: bytes) -> str:
 def read(path: Path) -> tuple[Manifest, dict[str, bytes]]:
     """Returns the manifest and the contents of all other members by name. Raises UsageError for a file that is no
     bundle, is damaged, or has anything that a bundle doesn't have."""
-    with opened(path, MOST_BYTES) as file:
-        return parsed(file.read(MOST_BYTES), path)
+    with open_regular_file(path, MOST_BYTES) as file:
+        return parse_bundle(file.read(MOST_BYTES), path)
 
 
-def parsed(content: bytes, path: Path) -> tuple[Manifest, dict[str, bytes]]:
+def parse_bundle(content: bytes, path: Path) -> tuple[Manifest, dict[str, bytes]]:
     """Verifies the content of the file at `path`: see `read`."""
     body, checksum = content[:-HASH], content[-HASH:]
     if not body.endswith(MARK):
         raise UsageError(f"{path} is not a bundle of dyno, or its end is missing")
     if digest(body).encode() != checksum:
-        raise damaged(path, "its bytes don't have the checksum at its end")
+        raise damaged_file_error(path, "its bytes don't have the checksum at its end")
     try:
         contents = _contents(content)
-        manifest = typed(json.loads(contents.pop(MANIFEST, b"null")), Manifest)
+        manifest = convert_to_type(json.loads(contents.pop(MANIFEST, b"null")), Manifest)
     except (ValueError, RecursionError) as error:
-        raise damaged(path, error) from None
+        raise damaged_file_error(path, error) from None
     if manifest.schema > SCHEMA:
         raise UsageError(f"{path} has schema {manifest.schema}; this Dyno reads up to {SCHEMA}: update it")
     listed = {each.name: each for each in manifest.members}
     if len(listed) < len(manifest.members) or listed.keys() != contents.keys():
-        raise damaged(path, "its manifest lists other members than it has")
+        raise damaged_file_error(path, "its manifest lists other members than it has")
     for name, each in listed.items():
         if (len(contents[name]), digest(contents[name])) != (each.bytes, each.sha256):
-            raise damaged(path, f"{name} is not the member that the manifest lists")
+            raise damaged_file_error(path, f"{name} is not the member that the manifest lists")
     return manifest, contents
 
 

@@ -14,15 +14,15 @@ from dyno.cli import files
 from dyno.cli.console import output
 from dyno.cli.flag_values import NAME, PATH
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import percent, unknown
-from dyno.report.formats import gated
+from dyno.contracts.settings import percent, unknown_name_message
+from dyno.report.formats import format_gate
 from dyno.report.tables import comparison, sections, sweeps
 from dyno.stats import growth
 from dyno.stats.curves import FEWEST_VALUES
 from dyno.stats.growth import DISK, TIME, TRIAL
 from dyno.stats.history import gaps, steps
 from dyno.stats.metric import metric
-from dyno.stats.sweep import swept
+from dyno.stats.sweep import swept_params
 from dyno.stats.verdict import MARGIN
 
 FAILED, NOTHING = 1, 3
@@ -90,7 +90,7 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
         files.check(junit_path)
     check = library.check(run, base, metric=by, margin=margin, strict=strict)
     if junit_path is not None:
-        files.save(junit_path, gated(check.to_dict(), strict).encode())
+        files.save(junit_path, format_gate(check.to_dict(), strict).encode())
     if flags["as_json"]:
         print(json.dumps(check.to_dict(), indent=2))
     else:
@@ -157,7 +157,7 @@ def extrapolate_command(path: Path, wanted: tuple[str, ...], held: str | None, a
     dyno extrapolate r.json --to half_hours=48 --to variables=1000
     """
     run = results.load(path)
-    names = swept(run)
+    names = swept_params(run)
     if not names:
         raise UsageError(f"{path}: no parameter has several values that are numbers")
     to: dict[str, Sequence[float]] = {}
@@ -166,7 +166,7 @@ def extrapolate_command(path: Path, wanted: tuple[str, ...], held: str | None, a
         if name in run.cells[0].params and name not in names:
             raise UsageError(_too_few_values(run, name))
         if name not in names and (name or len(names) > 1):
-            raise UsageError(unknown("--to: parameter", name, names))
+            raise UsageError(unknown_name_message("--to: parameter", name, names))
         to[name or names[0]] = _numbers("--to", values)
     parameter, *also = to
     combinations = product(*to.values())

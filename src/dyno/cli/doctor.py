@@ -19,7 +19,7 @@ from dyno.cli.flag_values import work_option
 from dyno.contracts.model import UsageError
 from dyno.host import ceilings, directories, facts
 from dyno.host.keep_awake import wakeups
-from dyno.measure.loop import about, pick
+from dyno.measure.loop import describe_loop, pick
 from dyno.report.tables import units
 from dyno.report.tables.sections import Column, print_sentence, print_table
 from dyno.results.header import Host, drop_unknown_facts
@@ -70,7 +70,7 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
         **facts.facts(directory),
         "pressure": pressure,
         "wakeups": wakeups(WAKEUP_SECONDS),
-        "loop": about(pick()),
+        "loop": describe_loop(pick()),
         "left_behind": left_behind(root),
     }
     if probes:
@@ -80,7 +80,7 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
         except OSError as error:
             raise UsageError(f"can't keep the ceilings: {directories.trouble(error)}") from None
     else:
-        machine["ceilings"] = ceilings.known(directories.cache(), directory)
+        machine["ceilings"] = ceilings.load_cached(directories.cache(), directory)
     doubts = machine_doubts(convert(drop_unknown_facts({"host": machine})["host"], Host))
     findings = worst_first([*doubts, *leftovers(**machine["left_behind"]), *slow_loop(machine["loop"])])
     if as_json:

@@ -18,7 +18,7 @@ from dyno.cli.flag_values import PATH
 from dyno.contracts import native
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError
-from dyno.contracts.settings import Setting, unknown
+from dyno.contracts.settings import Setting, unknown_name_message
 from dyno.contracts.suite import Suite
 from dyno.crash import known_results
 from dyno.host import directories
@@ -128,9 +128,9 @@ def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], cons
 
 def _state(spec: EngineSpec) -> tuple[str, str]:
     """Returns the state of an engine here, and the style of this text."""
-    if spec.missing():
-        return spec.remedy or str(spec.lacking()), "yellow"
-    if needing := spec.needing():
+    if spec.find_missing_modules():
+        return spec.remedy or str(spec.explain_unavailability()), "yellow"
+    if needing := spec.find_unmet_need():
         return needing, "yellow"
     if spec.listing.untested:
         return f"{UNTESTED}: {spec.listing.untested}", "yellow"
@@ -213,10 +213,10 @@ def list_command(what: str | None, crash: Path | None) -> None:
     shown_engines = [spec for spec in engines if what in (None, ENGINES, spec.name)]
     if not shown_suites and not shown_engines:
         names = [SUITES, ENGINES, *(each.name for each in suites), *(each.name for each in engines)]
-        raise UsageError(unknown("suite or engine", what, dict.fromkeys(names)))
+        raise UsageError(unknown_name_message("suite or engine", what, dict.fromkeys(names)))
     console = output()
     served = {
-        spec.name: {s.name: through for s in suites if (through := registry.through(s, spec)) is not None}
+        spec.name: {s.name: through for s in suites if (through := registry.reduce_to_suite(s, spec)) is not None}
         for spec in engines
     }
     if what is None:
@@ -240,9 +240,9 @@ def list_command(what: str | None, crash: Path | None) -> None:
 
         console.print(Text("\nTiers tested by dyno crash", "bold"))
         CRASHES.render(rows, console)
-    if not native.built():
+    if not native.is_built():
         print_sentence(Text(f"\n{NOT_NATIVE}; {native.REMEDY}.", "yellow"), console)
-    for line in registry.broken():
+    for line in registry.list_broken():
         console.print(Text(line, "red"))
 
 

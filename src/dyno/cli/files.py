@@ -27,7 +27,7 @@ def is_output(path: str) -> bool:
     return path in OUTPUT
 
 
-def beside(path: Path, suffix: str) -> Path:
+def sidecar(path: Path, suffix: str) -> Path:
     """Returns the file that is named like a run file, with another suffix. Raises UsageError for a directory."""
     if path.is_dir():
         raise UsageError(f"can't read {path}: it is {KINDS[stat.S_IFDIR]}")
@@ -84,7 +84,7 @@ def directory(path: str) -> Path:
     return Path(path)
 
 
-def opening(path: str, count: int) -> bytes | None:
+def read_head(path: str, count: int) -> bytes | None:
     """The first bytes of a regular file; None if there is no such file. Raises UsageError if it can't be read."""
     if is_output(path) or _kind(path) != stat.S_IFREG:
         return None

@@ -57,7 +57,7 @@ def work_option() -> Callable[..., Any]:
     return click.option("--work", "root", type=PATH, metavar="DIR", help="Directory for the engines' data.")
 
 
-def split(texts: Sequence[str]) -> list[str]:
+def split_at_commas(texts: Sequence[str]) -> list[str]:
     """The parts between commas, of all texts."""
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 

@@ -24,7 +24,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
 from dyno.host.process import deferred_signals
 from dyno.suites.http import curl, write_out
-from dyno.suites.http.options import Options, checked
+from dyno.suites.http.options import Options, check_url
 
 MOST = 100_000
 LOAD_SECONDS = 0.5
@@ -95,10 +95,10 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
     """
     from dyno.http import Client
     from dyno.report import outcomes
-    from dyno.suites.http.stages import repeated
+    from dyno.suites.http.stages import summarize_requests
 
     template = None if flags["write_out"] is None else _text(flags["write_out"])
-    write_out.filled(template or "", {})
+    write_out.fill_template(template or "", {})
     url = _url([*urls, *flags["url"]], flags["globoff"], flags["upload_file"])
     options = _options(flags)
     if as_curl := template is not None or flags["include"] or Path("-") in [flags[name] for name in FILES]:
@@ -108,22 +108,27 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
     if load is not None and count == 1:
         raise UsageError("--while compares many requests: add -n")
     # libcurl's callbacks may not raise.
-    with deferred_signals() as deferred, Client(Options.of(options), lambda: bool(deferred)) as client:
+    with deferred_signals() as deferred, Client(Options.from_dict(options), lambda: bool(deferred)) as client:
         if count == 1:
             record, show = client.request(url), outcomes.print_waterfall
             failed = record["error"] is not None
         else:
             requests = partial(client.request, url, fresh=not keep)
-            record, show = repeated((requests() for _ in range(count)), mask_argument(url)), outcomes.print_summary
+            record, show = (
+                summarize_requests((requests() for _ in range(count)), mask_argument(url)),
+                outcomes.print_summary,
+            )
             failed = record["failed"] > 0
             if load is not None:
-                loaded = _loaded(load, lambda: repeated((requests() for _ in range(count)), mask_argument(url)))
+                loaded = _measure_under_load(
+                    load, lambda: summarize_requests((requests() for _ in range(count)), mask_argument(url))
+                )
                 failed |= loaded["failed"] > 0
                 record, show = {"idle": record, "loaded": loaded}, _print_both
         if as_curl:
             if failed and (flags["show_error"] or not flags["silent"]):
                 click.echo(f"dyno: ({record['exitcode']}) {record['error']}", err=True)
-            click.echo(write_out.filled(template or "", record).encode(errors="surrogateescape"), nl=False)
+            click.echo(write_out.fill_template(template or "", record).encode(errors="surrogateescape"), nl=False)
             return int(record["exitcode"])
     if human:
         show(record, output())
@@ -132,7 +137,7 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
     return 1 if failed else 0
 
 
-def _loaded(command: str, measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _measure_under_load(command: str, measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Calls `measured` while the command runs, then ends the command. Raises UsageError if it ends by itself."""
     try:
         if not (parts := shlex.split(command)):
@@ -203,7 +208,7 @@ def _url(urls: Sequence[str], globoff: bool, upload: Path | None) -> str:
     _, slash, name = url.rpartition("://")[2].rpartition("/")
     if upload is not None and not (slash and name):
         url += ("" if slash else "/") + quote(upload.name, safe="")
-    checked(url)
+    check_url(url)
     return url
 
 

@@ -45,7 +45,7 @@ def describe(address: str) -> list[dict[str, Any]]:
     """Returns what each machine of the scheduler tells of itself. `round_trip_ns` is the shortest of calls through
     Dask. Raises Refused, MachineLost and RuntimeError."""
     with Scheduler(address) as scheduler:
-        answers = scheduler.each(tasks.describe, dict.fromkeys(scheduler.machines, ()))
+        answers = scheduler.call_on_each(tasks.describe, dict.fromkeys(scheduler.machines, ()))
         machines = []
         for machine, answer in answers.items():
             described = decode_answer(answer)

@@ -28,7 +28,7 @@ from dyno.report.tables import machines, notes, sections, units
 from dyno.report.tables.sections import Section
 from dyno.results import Run
 from dyno.runner import plan, plan_file
-from dyno.runner.rows import lacking, split
+from dyno.runner.rows import find_unavailable, parse_entry
 from dyno.servers.user_server import URL
 from dyno.stats import machine_choice
 from dyno.stats.agreement import CHAIN, agree
@@ -48,7 +48,7 @@ def publish_command(run_file: Path, path: str | None, overwrite: bool) -> None:
     dyno publish r.json
     dyno replicate r.dyno
     """
-    target = Path(path or files.beside(run_file, ENDING))
+    target = Path(path or files.sidecar(run_file, ENDING))
     if target.suffix != ENDING:
         raise UsageError(f"-o {target}: the name of a bundle ends in {ENDING}")
     if target.exists() and not overwrite:
@@ -61,7 +61,7 @@ def publish_command(run_file: Path, path: str | None, overwrite: bool) -> None:
 
 def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
     """Verifies a bundle, shows what it would run, runs it, and compares the verdicts. Returns the exit status."""
-    with bundle.opened(shared) as found:
+    with bundle.open_bundle(shared) as found:
         request = plan_file.parse(found.plan, f"{shared}: {PLAN_FILE}", found.home)
         _show(found)
         # To find out whether an engine can run may start its program: ask first.
@@ -71,13 +71,15 @@ def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
             suite = define_suite(suite, inline_definition(suite, request.definition, request.base))
         missing = {
             named.asked: "was a server or a file of whoever made it"
-            for named in map(split, request.engines)
+            for named in map(parse_entry, request.engines)
             if URL in named.options or any(PATH_MARK in str(value) for value in named.options.values())
         }
-        missing |= lacking(suite, [entry for entry in request.engines if split(entry).asked not in missing])
+        missing |= find_unavailable(
+            suite, [entry for entry in request.engines if parse_entry(entry).asked not in missing]
+        )
         for name, why in missing.items():
             print(f"not run here: {name} {why}", file=sys.stderr)
-        able = [entry for entry in request.engines if split(entry).asked not in missing]
+        able = [entry for entry in request.engines if parse_entry(entry).asked not in missing]
         if not able:
             raise UsageError(f"{shared}: none of its engines can run here; `dyno list` says what to install")
         made = plan.make(replace(request, engines=able, samples=samples or request.samples))
@@ -123,7 +125,7 @@ def _code(request: RunRequest) -> Iterator[str]:
     if request.definition is not None:
         yield "scripts"
     for entry in request.engines:
-        named = split(entry)
+        named = parse_entry(entry)
         spec = registry.attempt("engine", named.name)
         if not isinstance(spec, EngineSpec):
             # It is not here, and will be left out.

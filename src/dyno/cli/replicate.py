@@ -21,11 +21,11 @@ from dyno.contracts.model import UsageError
 from dyno.published import Experiment
 from dyno.report.replicate import experiments, replica
 from dyno.report.tables import sections
-from dyno.results import Run, as_read, planned
+from dyno.results import Run, as_read, planned_cells
 from dyno.runner import plan, plan_file
 from dyno.runner.parent import forecast_time
 from dyno.runner.plan import Plan
-from dyno.runner.rows import lacking, split
+from dyno.runner.rows import find_unavailable, parse_entry
 
 ALL, QUICK = "all", "quick"
 PAGE = "index.html"
@@ -87,9 +87,9 @@ class _Prepared:
 
 def _prepare(original: Experiment, preset: str | None, samples: int | None) -> _Prepared:
     """Returns the plan that repeats the experiment. Raises UsageError if it can't run here."""
-    request = plan_file.parse(original.sized(preset), original.name)
-    missing = lacking(registry.suite(request.suite), request.engines)
-    able = [entry for entry in request.engines if split(entry).asked not in missing]
+    request = plan_file.parse(original.plan_at_preset(preset), original.name)
+    missing = find_unavailable(registry.suite(request.suite), request.engines)
+    able = [entry for entry in request.engines if parse_entry(entry).asked not in missing]
     if not able:
         raise UsageError(f"no engine of {original.name} can run here; `dyno list` says what to install")
     made = plan.make(replace(request, engines=able, samples=samples or request.samples))
@@ -116,7 +116,7 @@ def _at_its_size(prepared: _Prepared, run: Run, samples: int | None) -> _Prepare
     """Returns the experiment as its run continues: at the quick size, if an earlier command chose that."""
     quick = _prepare(prepared.experiment, QUICK, samples)
     same = all(run.recorded["plan"].get(name) == value for name, value in quick.plan.data().items())
-    return quick if same and planned(run.path) == as_read(quick.plan.cells) else prepared
+    return quick if same and planned_cells(run.path) == as_read(quick.plan.cells) else prepared
 
 
 class _Shares:
@@ -131,13 +131,13 @@ class _Shares:
     def add(self, prepared: _Prepared, run: Run | None, resume: bool) -> None:
         """Adds an experiment. `run`: an earlier run of it, perhaps of another size."""
         original, made = prepared.experiment, prepared.plan
-        if run is not None and planned(run.path) != as_read(made.cells):
+        if run is not None and planned_cells(run.path) != as_read(made.cells):
             run = None
         quick = _prepare(original, QUICK, None).plan
         seconds = expected_seconds(made, run, resume, quick, original.quick_seconds)
         self._expected[original.name] = seconds
 
-    def next(self, prepared: _Prepared, samples: int | None, going_on: bool) -> tuple[_Prepared, float]:
+    def take_share(self, prepared: _Prepared, samples: int | None, going_on: bool) -> tuple[_Prepared, float]:
         """Returns the experiment, or its quick size if not even one sample fits, and its share of the time."""
         name, left = prepared.experiment.name, self._within - (time.monotonic() - self._began)
         share = share_time(left, list(self._expected.values()))
@@ -192,7 +192,9 @@ def _replicate_all(
     # Without its library, the page could not be written at the end.
     experiments.template()
     files.directory(str(directory))
-    earlier = {name: run for name in taken if (run := _earlier(experiments.run_file(directory, name), resume))}
+    earlier = {
+        name: run for name in taken if (run := _load_earlier_run(experiments.run_file(directory, name), resume))
+    }
     statuses, reasons, prepared = list[int](), dict[str, str](), dict[str, _Prepared]()
     shares = None if within is None else _Shares(within)
     for name in published.names():
@@ -218,7 +220,7 @@ def _replicate_all(
             file, going_on = str(experiments.run_file(directory, name)), resume and name in earlier
             each, limit = prepared[name], None
             if shares is not None:
-                each, limit = shares.next(each, samples, going_on)
+                each, limit = shares.take_share(each, samples, going_on)
             given = {"path": file, "resume": going_on, "overwrite": overwrite, "within": limit, **flags}
             run = _measure(each, directory=directory, **given)
             if shares is not None:
@@ -236,7 +238,7 @@ def _replicate_all(
     return FAILED if any(statuses) else 0
 
 
-def _earlier(file: Path, resume: bool) -> Run | None:
+def _load_earlier_run(file: Path, resume: bool) -> Run | None:
     """Returns the run of an earlier command. A damaged file has none, if it is to be replaced. Raises UsageError."""
     try:
         return results.load(file)

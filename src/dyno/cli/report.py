@@ -70,7 +70,7 @@ def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by
             raise UsageError(f"--by prints tables and writes no page: leave out -o, --open, --url{prices_too}")
         _print_by(by, [results.load(run) for run in runs], table)
         return
-    page = path or str(files.beside(runs[0], ".html"))
+    page = path or str(files.sidecar(runs[0], ".html"))
     if files.is_output(page) and (show or url):
         raise UsageError(f"{'--open' if show else '--url'} needs a page in a file, got -o {page}")
     _check_page(page, path is not None, overwrite)
@@ -112,7 +112,7 @@ def _check_page(page: str, by_user: bool, overwrite: bool) -> None:
     is followed only if the user named it."""
     if not by_user and Path(page).is_symlink():
         raise UsageError(f"{page} is a link: replace its target by -o {page}, or name another file")
-    if not overwrite and files.opening(page, len(OPENING)) not in (None, OPENING.encode()):
+    if not overwrite and files.read_head(page, len(OPENING)) not in (None, OPENING.encode()):
         raise UsageError(f"{page} exists and is not a report: replace it by --overwrite, or name another file by -o")
     files.check(page)
     if (suffix := Path(page).suffix.lower()) in OTHER_ENDINGS:
@@ -127,7 +127,7 @@ def _check_picture(picture: str, page: str, link: relative.Link, overwrite: bool
         # The user did not name it: its name follows from the page's.
         raise UsageError(f"{picture} is a link, which is not followed: remove it, or name another page by -o")
     reference = f'/{link.file}"'.encode()
-    if not overwrite and Path(picture).exists() and reference not in (files.opening(page, HEAD_BYTES) or b""):
+    if not overwrite and Path(picture).exists() and reference not in (files.read_head(page, HEAD_BYTES) or b""):
         raise UsageError(
             f"{picture} exists and is not the picture of {page}: replace it by --overwrite, or name another by -o"
         )
@@ -135,7 +135,7 @@ def _check_picture(picture: str, page: str, link: relative.Link, overwrite: bool
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[results.Run]:
+def _open_run(path: Path) -> Iterator[results.Run]:
     """Loads a run file, or verifies a bundle and loads its run, which then has the bundle's name. Raises
     UsageError."""
     if path.suffix != ENDING:
@@ -143,7 +143,7 @@ def _opened(path: Path) -> Iterator[results.Run]:
         return
     from dyno.bundles import bundle
 
-    with bundle.opened(path) as shared:
+    with bundle.open_bundle(path) as shared:
         run_file = shared.run.path.rename(shared.home / f"{path.stem}.json")
         yield replace(shared.run, path=run_file)
 
@@ -173,7 +173,7 @@ def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
     if address:
         relative.check_url(address)
     site.check(Path(path))
-    pages = site.build(site.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address, _opened)
+    pages = site.build(site.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address, _open_run)
 
     def with_progress() -> Iterator[tuple[str, str | bytes]]:
         with progress().status("Reading the runs") as status:
@@ -234,7 +234,7 @@ def plot_command(
         raise UsageError(f"--baseline is for the chart ratios, not for {name}")
     if by and not name:
         raise UsageError("--metric needs --chart, with the name of a sweep")
-    phases, engines = (flag_values.split(flags[each]) for each in ("phases", "engines"))
+    phases, engines = (flag_values.split_at_commas(flags[each]) for each in ("phases", "engines"))
     choice = Choice(phases, flags["tier"], flag_values.params(flags["params"]), engines, flags["baseline"])
     into_directory = path.endswith("/") or Path(path).is_dir()
     suffix = ".svg" if into_directory or files.is_output(path) else Path(path).suffix.lower()
@@ -252,7 +252,7 @@ def plot_command(
     if name is None:
         drawings = plot.drawings(loaded, choice, flags["width"], prices)
     else:
-        drawings = [plot.drawing(loaded, plot.chart(loaded, name, by, prices), choice, flags["width"])]
+        drawings = [plot.draw_chart(loaded, plot.chart(loaded, name, by, prices), choice, flags["width"])]
     paths = {d.file: str(Path(path) / f"{d.file}.svg") if into_directory else path for d in drawings}
     if Path(path).is_dir():
         # The user did not give these names: replace only charts of dyno, and follow no link.
@@ -261,7 +261,7 @@ def plot_command(
                 raise UsageError(
                     f"{file} is a link, which is not followed: remove it, or name another directory with -o"
                 )
-            if files.opening(file, len(CHART_OPENING)) not in (None, CHART_OPENING.encode()):
+            if files.read_head(file, len(CHART_OPENING)) not in (None, CHART_OPENING.encode()):
                 raise UsageError(
                     f"{file} exists and is not a chart of dyno: move it away, or name another directory with -o"
                 )

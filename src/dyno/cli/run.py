@@ -15,7 +15,7 @@ import click
 from dyno import registry, results
 from dyno.cli import engines, files, flag_values
 from dyno.cli.console import output, print_note
-from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
+from dyno.cli.flag_values import PATH, Quantity, output_option, split_at_commas, work_option
 from dyno.cli.progress import observer
 from dyno.cli.resuming import resume_command
 from dyno.cli.show import PRICES
@@ -35,11 +35,11 @@ from dyno.runner.parent import StopRule, forecast_time
 from dyno.runner.plan import Plan
 from dyno.runner.plan_file import GIB, size
 from dyno.runner.probes import forecast_searches
-from dyno.runner.rates import unpaced
-from dyno.runner.rows import placed
+from dyno.runner.rates import name_unpaced_phases
+from dyno.runner.rows import add_address
 from dyno.stats.capacity import NONE, capacity
 from dyno.stats.costs import costs, read_prices
-from dyno.stats.searched import limited
+from dyno.stats.searched import is_load_limited
 from dyno.stats.summary import absences, unsure_floors, widest
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -100,7 +100,7 @@ def request(what: str, given: dict[str, Any], on: str | None = None) -> RunReque
         chosen: dict[str, Any] = {name: () if name == "rate" else None for name in (*SEARCHED, "within")}
         base = replace(base, **chosen)
     base = replace(base, **{**values, "params": {**base.params, **values.get("params", {})}})
-    return base if on is None else replace(base, engines=placed(registry.suite(base.suite), base.engines, on))
+    return base if on is None else replace(base, engines=add_address(registry.suite(base.suite), base.engines, on))
 
 
 def on_fleet(requested: RunRequest, address: str, path: str | None, resume: bool) -> int:
@@ -141,9 +141,9 @@ def _value(option: Option, given: Any) -> Any:
         return flag_values.params(given)
     if option.kind.several:
         texts = [given] if isinstance(given, str) else list(given or ())
-        if texts and not split(texts):
+        if texts and not split_at_commas(texts):
             raise UsageError(f"{option.flag}: expected at least one value, got {texts[0]!r}")
-        return split(texts)
+        return split_at_commas(texts)
     return size(option.name, given) if option.kind is SIZE and given is not None else given
 
 
@@ -219,7 +219,7 @@ def run_command(
         if given := [flag for flag, value in here.items() if value]:
             raise UsageError(f"--fleet and {given[0]} exclude each other: each machine runs the plan by itself")
         return on_fleet(requested, fleet, path, resume)
-    run_plan = plan.resumed(requested, Path(path)) if resume and path else plan.make(requested)
+    run_plan = plan.make_resumed(requested, Path(path)) if resume and path else plan.make(requested)
     prices = None if table is None else read_prices(table)
     # An option that names a variable or a file is no password.
     words = [re.sub(r"\w+=(env|file):[^+,]*", "", word) for word in (*flags["engines"], on or "")]
@@ -258,12 +258,12 @@ def _forecast(run_plan: Plan) -> str:
     if run_plan.until is not None and run_plan.within is not None:
         sentence += "; further blocks follow until each interval is narrow,"
         sentence += f" for {engines.clock(run_plan.within)} at most"
-    return f"{sentence}\n{note}" if (note := _unexpected(run_plan)) else sentence
+    return f"{sentence}\n{note}" if (note := _describe_ignored_requests(run_plan)) else sentence
 
 
-def _unexpected(run_plan: Plan) -> str:
+def _describe_ignored_requests(run_plan: Plan) -> str:
     """What the plan does not do although it was requested: a line each."""
-    rate = unpaced(run_plan.measured_phases, run_plan.cells)
+    rate = name_unpaced_phases(run_plan.measured_phases, run_plan.cells)
     return "\n".join([*filter(None, [rate]), *(f"left out: {why}" for why in run_plan.left_out)])
 
 
@@ -288,14 +288,17 @@ def carry_out(
         raise UsageError("--resume needs -o RUN, the file to continue")
     if sys.stderr.isatty():
         print_note(_forecast(run_plan))
-    elif note := _unexpected(run_plan):
+    elif note := _describe_ignored_requests(run_plan):
         # Not progress: the user requested it.
         print_note(note)
     file = files.run_file(path or f"{run_plan.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     target = directory or file
     try:
         with observer() as listener:
-            rule, home = StopRule(widest, unsure_floors, capacity, limited), root or work_directory.default_root()
+            rule, home = (
+                StopRule(widest, unsure_floors, capacity, is_load_limited),
+                root or work_directory.default_root(),
+            )
             run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most, within)
     except KeyboardInterrupt:
         if completed := _completed_trials(file, target):

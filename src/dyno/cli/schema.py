@@ -8,7 +8,7 @@ import click
 from msgspec.json import schema
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.results.header import FirstLine, RecordedPlan
 from dyno.results.run import Attempt
 
@@ -31,5 +31,5 @@ def schema_command(name: str | None) -> int:
     elif name in SCHEMAS:
         click.echo(json.dumps(schema(SCHEMAS[name]), indent=2))
     else:
-        raise UsageError(unknown("schema", name, SCHEMAS))
+        raise UsageError(unknown_name_message("schema", name, SCHEMAS))
     return 0

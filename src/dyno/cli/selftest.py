@@ -18,7 +18,7 @@ from rich.text import Text
 from dyno import registry
 from dyno.cli import files, flag_values
 from dyno.cli.console import output, print_note, progress
-from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
+from dyno.cli.flag_values import PATH, Quantity, output_option, split_at_commas, work_option
 from dyno.contracts import quantities
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError
@@ -32,7 +32,7 @@ from dyno.report.outcomes import CRASHES, TIERS
 from dyno.runner import work_directory
 from dyno.runner.engine_row import check_tier
 from dyno.runner.rows import split_engines, tier_named
-from dyno.selftest import chosen, conformance, made
+from dyno.selftest import conformance, run_checks, select_checks
 from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, ConformanceResult
 from dyno.selftest.flushes import WRONG, claims, proofs
 
@@ -69,9 +69,9 @@ def selftest_command(tiers: bool, root: Path | None, **flags: Any) -> int:
 
 
 def _checks(work: Path, only: str | None, as_json: bool) -> int:
-    checks, verdicts, console = chosen(split([only or ""])), [], output()
+    checks, verdicts, console = select_checks(split_at_commas([only or ""])), [], output()
     with progress().status("") as status:
-        results = made(checks, work)
+        results = run_checks(checks, work)
         for number, check in enumerate(checks, 1):
             status.update(f"{number} of {len(checks)}, {check.name}: {check.guards}")
             verdicts.append(next(results)[1])
@@ -92,7 +92,7 @@ def _checks(work: Path, only: str | None, as_json: bool) -> int:
 
 
 def _tiers(work: Path, flags: Mapping[str, Any]) -> int:
-    tiers, results = claims(split(flags["engines"]), flags["tier"]), []
+    tiers, results = claims(split_at_commas(flags["engines"]), flags["tier"]), []
     with progress().status("") as status:
         remaining = proofs(tiers, work)
         for number, claim in enumerate(tiers, 1):
@@ -132,7 +132,7 @@ def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | N
     if spec.floor:
         raise UsageError(f"engine {spec.name} is a null engine: it does nothing, so there are no answers to check")
     checked_tier = row.tier or (spec.default_tier if tier is None else tier_named(tier))
-    if lacking := spec.lacking(options):
+    if lacking := spec.explain_unavailability(options):
         raise UsageError(f"engine {spec.name} {lacking}")
     check_tier(spec, checked_tier, options)
     with (
@@ -211,15 +211,15 @@ def crash_command(engines: tuple[str, ...], root: Path | None, **flags: Any) -> 
     Each store is killed by SIGKILL at random moments. Then the changes to its files are recorded, and it is opened in
     the states that a power cut may leave. Exit status: 0, or 1 if a tier was broken or an engine failed.
     """
-    tiers = rows.claims(split(engines), flags["tier"])
+    tiers = rows.claims(split_at_commas(engines), flags["tier"])
     keep = None if flags["keep"] is None else files.directory(str(flags["keep"])).resolve()
     same = {name: flags[name] for name in ("seed", "kills", "states", "model", "device", "within")}
     request = rows.CrashRequest(**same, traced=not flags["untraced"], keep=keep)
     cuts_only_files = request.states > 0 and request.device is None
-    if flags["tier"] == Tier.POWER.value and cuts_only_files and (why := recorder.unavailable()):
+    if flags["tier"] == Tier.POWER.value and cuts_only_files and (why := recorder.explain_unavailability()):
         raise UsageError(f"the power can't be cut here: {why}; --states 0 leaves the kills")
     if request.device is not None:
-        if why := device.unavailable(request.device):
+        if why := device.explain_unavailability(request.device):
             raise UsageError(why)
         device.isolate()
     path = None if flags["path"] is None else files.run_file(flags["path"])

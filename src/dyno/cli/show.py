@@ -10,7 +10,7 @@ from dyno.cli import files
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH, output_option
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.report import export
 from dyno.report.formats import FORMATS
 from dyno.report.tables import notes, sections, side_by_side, text
@@ -105,7 +105,7 @@ def export_command(run: Path, form: str, path: str | None) -> None:
     dyno export r.json --format bmf
     """
     if form not in FORMATS:
-        raise UsageError(unknown("format", form, FORMATS))
+        raise UsageError(unknown_name_message("format", form, FORMATS))
     if path is not None:
         files.check(path)
     exported = FORMATS[form](results.load(run))

@@ -39,7 +39,7 @@ class InvalidValue(Exception):
 def checked_text(value: object, where: str) -> str:
     """Returns the text. `where`: 'engine lmdb: version'. Raises InvalidValue."""
     if not isinstance(value, str):
-        raise InvalidValue(f"{where}: expected text, got {_shown(value)}")
+        raise InvalidValue(f"{where}: expected text, got {_abbreviate(value)}")
     # A subclass of str may override methods: convert it to a plain str.
     return str.__str__(value)
 
@@ -47,11 +47,11 @@ def checked_text(value: object, where: str) -> str:
 def checked_values(values: object, where: str) -> dict[str, Any]:
     """Returns values by name: text, numbers, booleans or None. Raises InvalidValue."""
     if not isinstance(values, Mapping):
-        raise InvalidValue(f"{where}: expected values by name, got {_shown(values)}")
+        raise InvalidValue(f"{where}: expected values by name, got {_abbreviate(values)}")
     checked: dict[str, Any] = {}
     for name, value in islice(values.items(), MOST_VALUES + 1):
         if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME:
-            raise InvalidValue(f"{where}: expected names of 1 to {MOST_NAME} characters, got {_shown(name)}")
+            raise InvalidValue(f"{where}: expected names of 1 to {MOST_NAME} characters, got {_abbreviate(name)}")
         checked[str.__str__(name)] = _checked_value(value, f"{where}: {name}")
     if len(checked) > MOST_VALUES:
         raise InvalidValue(f"{where}: expected at most {MOST_VALUES:,} values")
@@ -68,7 +68,7 @@ def _checked_value(value: object, where: str) -> str | int | float | bool | None
     if isinstance(value, float) and -MOST_REAL <= value <= MOST_REAL:
         return float.__float__(value)
     wanted = "text, a finite number of at most 64 bits, yes or no, or None"
-    raise InvalidValue(f"{where}: expected {wanted}, got {_shown(value)}")
+    raise InvalidValue(f"{where}: expected {wanted}, got {_abbreviate(value)}")
 
 
 def checked_caveats(caveats: Iterable[object], where: str) -> tuple[Caveat, ...]:
@@ -76,10 +76,10 @@ def checked_caveats(caveats: Iterable[object], where: str) -> tuple[Caveat, ...]
     checked = []
     for caveat in islice(caveats, MOST_CAVEATS + 1):
         if not isinstance(caveat, Caveat):
-            raise InvalidValue(f"{where}: expected a Caveat, got {_shown(caveat)}")
+            raise InvalidValue(f"{where}: expected a Caveat, got {_abbreviate(caveat)}")
         if not isinstance(caveat.code, str) or not _CODE.fullmatch(caveat.code):
             wanted = "letters, digits, '.', '_' and '-', up to 60"
-            raise InvalidValue(f"{where}: expected a code of {wanted}, got {_shown(caveat.code)}")
+            raise InvalidValue(f"{where}: expected a code of {wanted}, got {_abbreviate(caveat.code)}")
         text = checked_text(caveat.text, f"{where}: the text of {caveat.code}")
         checked.append(Caveat(str.__str__(caveat.code), text))
     if len(checked) > MOST_CAVEATS:
@@ -90,7 +90,7 @@ def checked_caveats(caveats: Iterable[object], where: str) -> tuple[Caveat, ...]
 def checked_count(value: object, where: str) -> int:
     """Returns a count, or a duration in ns. Raises InvalidValue."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
-        raise InvalidValue(f"{where}: expected a whole number from 0 up, got {_shown(value)}")
+        raise InvalidValue(f"{where}: expected a whole number from 0 up, got {_abbreviate(value)}")
     return int.__int__(value)
 
 
@@ -100,7 +100,7 @@ class EngineError(Exception):
 
 
 @contextmanager
-def doing(engine: str, what: str) -> Iterator[None]:
+def convert_engine_errors(engine: str, what: str) -> Iterator[None]:
     """Raises EngineError if the block raises an exception that no contract of Dyno's has. `what`: 'reading its
     settings'."""
     try:
@@ -126,7 +126,7 @@ def exception_text(error: BaseException) -> str:
         return f"(its message can't be read: {type(worse).__name__})"
 
 
-def _shown(value: object) -> str:
+def _abbreviate(value: object) -> str:
     """A short form of a value, with its type."""
     try:
         text = reprlib.repr(value)
@@ -138,7 +138,7 @@ def _shown(value: object) -> str:
 # -- declarations of plug-ins -------------------------------------------------------------------------------------
 
 
-def deferred(path: str) -> Callable[..., Any]:
+def defer_import(path: str) -> Callable[..., Any]:
     """Returns a callable that imports 'package.module:name' when it is called, and passes its arguments on."""
 
     def call(*arguments: Any) -> Any:
@@ -161,7 +161,7 @@ def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Ite
         if not _fits(value, hint):
             # The annotations of a named tuple are ForwardRef objects, those of a data class are plain strings.
             annotation = kind.__annotations__[name]
-            yield f"{field} is {_shown(value)}, expected {getattr(annotation, '__forward_arg__', annotation)}"
+            yield f"{field} is {_abbreviate(value)}, expected {getattr(annotation, '__forward_arg__', annotation)}"
         elif is_dataclass(value):
             yield from type_errors(value, where=field)
         elif isinstance(value, (tuple, list, Mapping)) and not _has_fields(value):

@@ -10,13 +10,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
-from dyno.contracts.declarations import deferred, exception_text
+from dyno.contracts.declarations import defer_import, exception_text
 from dyno.contracts.installation import NOTHING, Installation
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.sanitize import sanitize
-from dyno.contracts.settings import Setting, resolve, unknown
+from dyno.contracts.settings import Setting, resolve, unknown_name_message
 from dyno.host import interpreters
-from dyno.host.installation import excluded, only_missing
+from dyno.host.installation import find_excluded_requirement, only_missing
 
 CLIENTS = ("one", "threads", "processes", "turns")
 GAPS = ("unsupported", "upstream", "todo")
@@ -140,7 +140,7 @@ class PortSpec:
     def open(self, *arguments: Any) -> Any:
         """Returns `implementation` called with these arguments; the first argument is the opened engine."""
         implementation = self.implementation
-        return (deferred(implementation) if isinstance(implementation, str) else implementation)(*arguments)
+        return (defer_import(implementation) if isinstance(implementation, str) else implementation)(*arguments)
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class EngineSpec:
         """The caveats of all ports."""
         return tuple(caveat for port in self.ports.values() for caveat in port.caveats)
 
-    def through(self, name: str) -> EngineSpec:
+    def reduce_to_port(self, name: str) -> EngineSpec:
         """Returns the declaration reduced to one port, with the port's additions merged in."""
         port = self.ports[name]
         tiers = self.tiers if port.tiers is None else port.tiers
@@ -267,7 +267,7 @@ class EngineSpec:
             server=server,
         )
 
-    def chosen(self, options: Mapping[str, Value]) -> EngineSpec:
+    def apply_options(self, options: Mapping[str, Value]) -> EngineSpec:
         """Returns the declaration for these options. Raises UsageError if `sharing` returns an unknown word."""
         if self.sharing is None:
             return self
@@ -286,7 +286,7 @@ class EngineSpec:
         known = tuple(ports)
         for name, port in self.ports.items():
             if name not in known:
-                raise UsageError(unknown("ports: port", name, known))
+                raise UsageError(unknown_name_message("ports: port", name, known))
             if not isinstance(port, PortSpec):
                 raise UsageError(f"ports: {name} is not a PortSpec; write PortSpec(...) around the class")
             for field in ("builds", "python"):
@@ -298,20 +298,20 @@ class EngineSpec:
             _check_kind(f"ports: {name}: gaps", port.gaps, Gap)
             for gap in port.gaps:
                 if gap.kind not in GAPS:
-                    raise UsageError(unknown(f"ports: {name}: gaps: kind", gap.kind, GAPS))
+                    raise UsageError(unknown_name_message(f"ports: {name}: gaps: kind", gap.kind, GAPS))
             _check_kind(f"ports: {name}: caveats", port.caveats, Caveat)
         if self.default_tier not in self.tiers and (self.tiers or self.default_tier is not None):
             tiers = ", ".join(tier.value for tier in self.tiers) or "none"
             default = self.default_tier.value if isinstance(self.default_tier, Tier) else repr(self.default_tier)
             raise UsageError(f"default_tier is {default}, which is not among its tiers: {tiers}")
 
-    def missing(self) -> tuple[str, ...]:
+    def find_missing_modules(self) -> tuple[str, ...]:
         """Returns modules that its trials' environment lacks, without importing any; or its missing interpreter."""
         modules, version = self.installation.modules, self.installation.python
         if not version:
-            return interpreters.missing(modules)
+            return interpreters.find_missing(modules)
         python = self.interpreter()
-        return (f"Python {version}",) if python is None else interpreters.missing(modules, python)
+        return (f"Python {version}",) if python is None else interpreters.find_missing(modules, python)
 
     def interpreter(self) -> Path | None:
         """Returns the Python of the engine's own environment. None if it needs no such environment or the environment
@@ -336,16 +336,16 @@ class EngineSpec:
         if not any(";" in requirement for requirement in requires):
             return None
         version = self.installation.python or f"{sys.version_info[0]}.{sys.version_info[1]}"
-        reason = excluded(self.missing(), requires, version)
+        reason = find_excluded_requirement(self.find_missing_modules(), requires, version)
         return reason and f"not available for Python {version} ({reason})"
 
-    def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:
+    def explain_unavailability(self, options: Mapping[str, Value] | None = None) -> str | None:
         """Returns why the engine can't run here with these options (None: the defaults), in one line with the remedy.
         Returns None if it can run."""
-        if missing := self.missing():
+        if missing := self.find_missing_modules():
             remedy = self._not_for_this_python() or self.remedy
             return f"needs {', '.join(missing)}{remedy and ': '}{remedy}"
-        return self.needing(options)
+        return self.find_unmet_need(options)
 
     def refusal(self, tier: Tier, options: Mapping[str, Value]) -> str | None:
         """Returns why the options can't provide the tier, or None. Raises UsageError if `refuse` fails."""
@@ -373,7 +373,7 @@ class EngineSpec:
             reason = sanitize(exception_text(error), keep="")
             raise UsageError(f"engine {self.name}: its `{field}` raised {type(error).__name__}: {reason}") from None
 
-    def needing(self, options: Mapping[str, Value] | None = None) -> str | None:
+    def find_unmet_need(self, options: Mapping[str, Value] | None = None) -> str | None:
         """Returns what the engine lacks besides modules, in one line, or None."""
         try:
             missing = self.installation.needs(self.resolve({}) if options is None else options)
@@ -415,13 +415,15 @@ def _check_kind(field: str, values: Iterable[object], kind: type) -> None:
 
 def _check_clients(field: str, clients: str | None) -> None:
     if clients is not None and clients not in CLIENTS:
-        raise UsageError(unknown(field, clients, CLIENTS))
+        raise UsageError(unknown_name_message(field, clients, CLIENTS))
 
 
 def _check_tiers(field: str, tiers: Mapping[Any, object]) -> None:
     for tier in tiers:
         if not isinstance(tier, Tier):
-            raise UsageError(f"{unknown(f'{field}: tier', tier, [one.value for one in Tier])} (a Tier, not text)")
+            raise UsageError(
+                f"{unknown_name_message(f'{field}: tier', tier, [one.value for one in Tier])} (a Tier, not text)"
+            )
 
 
 def _check_options(field: str, options: Iterable[Setting]) -> None:

@@ -20,10 +20,10 @@ from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 from pyhdrh import decode
 
-from dyno.contracts.native import loaded
+from dyno.contracts.native import load_native
 from dyno.contracts.rank import is_supported, needed_values, rank
 
-_record = getattr(loaded(), "record", None)
+_record = getattr(load_native(), "record", None)
 # Headers of the interchange format. Outer: cookie and length. Inner: cookie, length, offset, digits, lowest value,
 # highest value and ratio.
 _OUTER, _INNER = Struct(">II"), Struct(">IIIIQQd")
@@ -113,7 +113,7 @@ def _positions(counts: NDArray[np.int64], percentiles: Iterable[float]) -> NDArr
     return np.searchsorted(at, [rank(percentile, whole) for percentile in percentiles])
 
 
-def _merged(encoded: Iterable[bytes | None]) -> tuple[int, NDArray[np.int64]]:
+def _merge_counters(encoded: Iterable[bytes | None]) -> tuple[int, NDArray[np.int64]]:
     """Returns the summed counters of all histograms, from the first to the last filled one, and the index of the
     first. Empty without histograms. Raises ValueError for a histogram that Dyno did not write."""
     histograms = [each for each in encoded if each is not None]
@@ -145,7 +145,7 @@ def _content(whole: bytes) -> bytes:
     return content
 
 
-def restored(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) -> tuple[int, int]:
+def add_counters(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) -> tuple[int, int]:
     """Adds the counters of several histograms to `counts`, which must be zero. In each histogram, the counters begin
     after `skip` bytes. Returns the index of the first filled counter, and the index after the last. Raises ValueError
     for an overflow, and the decoder's errors."""
@@ -165,7 +165,7 @@ def restored(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) 
     return min(low, high), high
 
 
-_restore = getattr(loaded(), "restore", restored)
+_restore = getattr(load_native(), "restore", add_counters)
 _NOTHING = np.zeros(0, dtype=np.int64)
 _CHECKED = np.zeros(_LAYOUT.counts_len, dtype=np.int64)
 
@@ -194,18 +194,18 @@ def check(encoded: Iterable[bytes | None]) -> None:
 def percentiles(encoded: Iterable[bytes | None]) -> dict[str, int | None]:
     """Returns p50 to p999 and max of the merged histograms, in ns. A percentile is None without histograms, and if
     too few values lie beyond it."""
-    low, counts = _merged(encoded)
+    low, counts = _merge_counters(encoded)
     if not len(counts):
         return _UNKNOWN
     whole = int(counts.sum())
-    values = dict(zip(_SHOWN, _at(low, counts, _SHOWN.values()), strict=True))
+    values = dict(zip(_SHOWN, _percentile_values(low, counts, _SHOWN.values()), strict=True))
     return {name: ns if name == "max" or is_supported(_SHOWN[name], whole) else None for name, ns in values.items()}
 
 
-def counted(encoded: Iterable[bytes | None]) -> list[tuple[int, int]]:
+def count_values(encoded: Iterable[bytes | None]) -> list[tuple[int, int]]:
     """Returns the values of the merged histograms, in ns and to three digits, each with the number of times that it
     occurs."""
-    low, counts = _merged(encoded)
+    low, counts = _merge_counters(encoded)
     filled = np.flatnonzero(counts)
     return list(zip(_ends()[filled + low].tolist(), counts[filled].tolist(), strict=True))
 
@@ -213,13 +213,13 @@ def counted(encoded: Iterable[bytes | None]) -> list[tuple[int, int]]:
 def curve(encoded: Iterable[bytes | None], at: Sequence[float], beyond: int = 1) -> list[tuple[float, int]]:
     """Returns the percentiles `at` of the merged histograms, in ns. A percentile is left out if fewer than `beyond`
     values lie above it: the 99.99th of a hundred values would be just the largest. Empty without histograms."""
-    low, counts = _merged(encoded)
+    low, counts = _merge_counters(encoded)
     whole = int(counts.sum())
     known = [percentile for percentile in at if whole >= needed_values(percentile, beyond)]
-    return list(zip(known, _at(low, counts, known), strict=True)) if known else []
+    return list(zip(known, _percentile_values(low, counts, known), strict=True)) if known else []
 
 
-def _at(low: int, counts: NDArray[np.int64], percentiles: Iterable[float]) -> list[int]:
+def _percentile_values(low: int, counts: NDArray[np.int64], percentiles: Iterable[float]) -> list[int]:
     """Returns percentiles in ns; `low` is the index of the first counter."""
     values: list[int] = _ends()[_positions(counts, percentiles) + low].tolist()
     return values

@@ -95,7 +95,7 @@ def excess(limit: Limit, broken: int, operations: int) -> float:
     return math.log(max(broken, 0.5) / operations / limit.share)
 
 
-def worst(limits: Sequence[Limit], probe: Probe) -> float:
+def worst_excess(limits: Sequence[Limit], probe: Probe) -> float:
     """Returns the excess over the limit that the probe broke most, or came nearest to."""
     return max(excess(limit, broken, probe.operations) for limit, broken in zip(limits, probe.broken, strict=True))
 
@@ -103,7 +103,7 @@ def worst(limits: Sequence[Limit], probe: Probe) -> float:
 def bracket(limits: Sequence[Limit], probes: Iterable[Probe]) -> tuple[Probe | None, Probe | None]:
     """Returns the probe with the lowest rate that broke a limit, preceded by the highest that held below it."""
     by_rate = sorted((probe for probe in probes if not probe.failed), key=lambda probe: probe.rate)
-    broken = next((probe for probe in by_rate if worst(limits, probe) > 0), None)
+    broken = next((probe for probe in by_rate if worst_excess(limits, probe) > 0), None)
     below = [probe for probe in by_rate if broken is None or probe.rate < broken.rate]
     return below[-1] if below else None, broken
 

@@ -117,7 +117,7 @@ class Phase:
         if not self.title:
             object.__setattr__(self, "title", self.name)
 
-    def unpaced(self, params: Mapping[str, Value]) -> bool:
+    def ignores_rate(self, params: Mapping[str, Value]) -> bool:
         """Whether the phase can't have a rate with these parameters."""
         name, equals, value = self.one_call.partition("=")
         return self.reported or (str(params.get(name)) == value if equals else bool(name))

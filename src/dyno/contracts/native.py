@@ -8,12 +8,12 @@ from typing import Any
 REMEDY = "install a Rust toolchain (cargo) and install Dyno again"
 
 
-def built() -> bool:
+def is_built() -> bool:
     """Returns whether the module exists, without importing it."""
     return find_spec("dyno._native") is not None
 
 
-def loaded() -> Any:
+def load_native() -> Any:
     """Returns the native module; None if it was not built."""
     try:
         import dyno._native as native

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.model import Refused
-from dyno.contracts.native import REMEDY, loaded
+from dyno.contracts.native import REMEDY, load_native
 
 if TYPE_CHECKING:
     from dyno.contracts.suite import Failure
@@ -25,7 +25,7 @@ _NOTHING = object()
 
 def missing_native(options: Mapping[str, Any]) -> str | None:
     """Returns what native load lacks here if these options request it, in one line; None if nothing is missing."""
-    if options.get(CLIENT) != NATIVE_CLIENT or hasattr(loaded(), "Wire"):
+    if options.get(CLIENT) != NATIVE_CLIENT or hasattr(load_native(), "Wire"):
         return None
     return f"needs Dyno's native module for client={NATIVE_CLIENT}: {REMEDY}"
 

@@ -104,7 +104,7 @@ def mask_password(text: str) -> str:
     matches = re.finditer(rf"{_SCHEME.pattern}\S*", text)
     words = [(match.start(), match.start() + len(match[0].rstrip(_PUNCTUATION))) for match in matches]
     pairs = [pair for pair in _pairs(text) if not any(start <= pair[0] < end for start, end in words)]
-    return _masked(text, [*pairs, *(span for word in words for span in _secret_spans(text, *word))])
+    return _mask_spans(text, [*pairs, *(span for word in words for span in _secret_spans(text, *word))])
 
 
 def without_password(url: str) -> str:
@@ -115,7 +115,7 @@ def without_password(url: str) -> str:
 
 def mask_argument(text: str) -> str:
     """Masks the secrets of an address, or of an argument that contains addresses. A blank does not end an address."""
-    return _masked(text, _argument_spans(text))
+    return _mask_spans(text, _argument_spans(text))
 
 
 def secrets(text: str) -> tuple[str, ...]:
@@ -135,12 +135,12 @@ def mask_secrets(text: str, hidden: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=8)
 def _pattern(hidden: tuple[str, ...]) -> re.Pattern[str]:
-    def one(secret: str) -> str:
+    def secret_pattern(secret: str) -> str:
         is_word = secret.isalnum() and len(secret) <= LONGEST_WORD
         return rf"(?<!\w){re.escape(secret)}(?!\w)" if is_word else re.escape(secret)
 
     # The longest first, because a secret may begin with another one.
-    return re.compile("|".join(one(secret) for secret in sorted(hidden, key=len, reverse=True)))
+    return re.compile("|".join(secret_pattern(secret) for secret in sorted(hidden, key=len, reverse=True)))
 
 
 def _argument_spans(text: str) -> list[Span]:
@@ -163,14 +163,14 @@ def _secret_spans(text: str, start: int, end: int) -> Iterator[Span]:
         if colon := _COLON.search(text, begin, at):
             yield colon.end(), at
     else:
-        hosts = _first(text, "/?#", begin, end)
+        hosts = _find_first(text, "/?#", begin, end)
         # Colons in brackets belong to IPv6 addresses.
         if no_port := _NO_PORT.search(text, max(text.rfind("]", begin, hosts), begin), hosts):
             yield no_port.end(), end
-    yield from _query_spans(text, _first(text, "?", begin, end) + 1, end)
+    yield from _query_spans(text, _find_first(text, "?", begin, end) + 1, end)
     # The fragment is not masked in addresses of web pages, which error messages link to.
     if at >= 0 or not scheme[0].lower().startswith("http"):
-        yield _first(text, "#", begin, end) + 1, end
+        yield _find_first(text, "#", begin, end) + 1, end
 
 
 def _query_spans(text: str, start: int, end: int, separators: str = "&;") -> Iterator[Span]:
@@ -186,11 +186,11 @@ def _query_spans(text: str, start: int, end: int, separators: str = "&;") -> Ite
         at = after + 1
 
 
-def _first(text: str, characters: str, start: int, end: int) -> int:
+def _find_first(text: str, characters: str, start: int, end: int) -> int:
     return min((at for each in characters if (at := text.find(each, start, end)) >= 0), default=end)
 
 
-def _masked(text: str, spans: Iterable[Span]) -> str:
+def _mask_spans(text: str, spans: Iterable[Span]) -> str:
     """Returns the text with `spans` masked. They may overlap."""
     apart: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):

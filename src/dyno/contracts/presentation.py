@@ -85,7 +85,7 @@ class Presentation:
 
     @staticmethod
     @cache
-    def of(module: str) -> Presentation:
+    def load(module: str) -> Presentation:
         """Returns the presentation of the suite in this module; empty without a file. Raises UsageError."""
         # Import here: it takes long, and listing suites doesn't need it.
         from msgspec import convert
@@ -102,4 +102,4 @@ class InFile:
         self._name = name
 
     def __get__(self, suite: object, kind: type) -> Any:
-        return getattr(Presentation.of(kind.__module__), self._name)
+        return getattr(Presentation.load(kind.__module__), self._name)

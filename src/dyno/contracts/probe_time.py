@@ -90,7 +90,9 @@ def seconds(limits: Sequence[Limit], rate: float, stage: str, times: ProbeTimes)
     return max(needed_operations(limits, stage) / rate, times.least)
 
 
-def shortened(stage: str, wanted: float, following: Sequence[float], times: ProbeTimes, spent: Spent) -> float | None:
+def shorten_probe(
+    stage: str, wanted: float, following: Sequence[float], times: ProbeTimes, spent: Spent
+) -> float | None:
     """Returns the duration of the next probe, so that what follows fits into the bound too: probes of the durations
     `following`, which are shortened like this one, and the last. Returns None if the probe would be too short."""
     apart = times.warmup + SPARE * spent.around

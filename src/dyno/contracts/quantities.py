@@ -34,7 +34,7 @@ _LONGEST = 100
 
 def number(text: str) -> Fraction:
     """Parses '20000', '20_000', '20k', '1.5M', '2e6', '64Ki', '64MiB'. Raises ValueError."""
-    amount, unit = _parted(text)
+    amount, unit = _split_unit(text)
     letter = unit.lower().removesuffix("b")
     factor = 1024 if letter.endswith("i") else 1000
     power = _POWERS.get(letter.removesuffix("i"))
@@ -55,7 +55,7 @@ def whole(text: str) -> int:
 
 def seconds(text: str) -> float:
     """Parses a time: '90', '1.5s', '300ms', '5m', '2h', '1d'. Raises ValueError."""
-    amount, unit = _parted(text)
+    amount, unit = _split_unit(text)
     factor = _MICROSECONDS.get(unit.lower())
     if factor is None:
         raise ValueError("expected seconds, or a time such as 300ms, 90s, 5m or 2h")
@@ -64,14 +64,14 @@ def seconds(text: str) -> float:
 
 def gib(text: str) -> float:
     """Parses a size, in GiB: '2', '2GiB', '512MiB', '4GB'. Raises ValueError."""
-    amount, unit = _parted(text)
+    amount, unit = _split_unit(text)
     try:
         return float(amount if not unit else number(text) / GIB)
     except (ValueError, OverflowError):
         raise ValueError("expected GiB, or a size such as 512MiB or 4GB") from None
 
 
-def _parted(text: str) -> tuple[Fraction, str]:
+def _split_unit(text: str) -> tuple[Fraction, str]:
     match = _NUMBER.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError("is no number")

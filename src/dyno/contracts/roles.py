@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from dyno.contracts.declarations import deferred
+from dyno.contracts.declarations import defer_import
 from dyno.contracts.model import Fact, Phase, UsageError, Value
 from dyno.contracts.settings import TEXT, Kind
 from dyno.contracts.suite import Job, Suite, Workload
@@ -60,7 +60,7 @@ class DefinableSuite(Suite):
     def workload(self, job: Job) -> Workload:
         """Returns the workload of a trial. The default calls `WORKLOAD(job, definition)` of the module `workload`."""
         given = () if self.definition is None else (self.definition,)
-        workload: Workload = deferred(f"{type(self).__module__}.workload:WORKLOAD")(job, *given)
+        workload: Workload = defer_import(f"{type(self).__module__}.workload:WORKLOAD")(job, *given)
         return workload
 
 

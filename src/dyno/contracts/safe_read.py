@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 @contextmanager
-def opened(path: Path, most: int) -> Iterator[BinaryIO]:
+def open_regular_file(path: Path, most: int) -> Iterator[BinaryIO]:
     """Opens a regular file of at most `most` bytes. Raises UsageError for any other file, or if reading fails."""
     try:
         # Checked before opening, because opening a device may have effects.
@@ -42,7 +42,7 @@ def opened(path: Path, most: int) -> Iterator[BinaryIO]:
 
 def text(path: Path, most: int) -> str:
     """Returns the UTF-8 text of a regular file of at most `most` bytes. Raises UsageError, and UnicodeDecodeError."""
-    with opened(path, most) as file:
+    with open_regular_file(path, most) as file:
         return file.read(most).decode()
 
 

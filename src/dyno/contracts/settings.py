@@ -183,11 +183,11 @@ def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -
     known = {setting.name: setting for setting in settings}
     for name in given:
         if name not in known:
-            raise UsageError(unknown(owner, name, known))
+            raise UsageError(unknown_name_message(owner, name, known))
     return {name: s.read(given[name], owner) if name in given else s.default for name, s in known.items()}
 
 
-def unknown(what: str, word: object, names: Iterable[str], kin: Sequence[str] = ()) -> str:
+def unknown_name_message(what: str, word: object, names: Iterable[str], kin: Sequence[str] = ()) -> str:
     """Returns the message for an unknown name. `kin`: names to suggest instead of similar names."""
     names, word = list(names), format_value(word)
     if not names:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from dyno.contracts.declarations import deferred
+from dyno.contracts.declarations import defer_import
 from dyno.contracts.engine import Engine, EngineSpec, Server
 from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, Value
 from dyno.contracts.presentation import Curve, InFile, Layout
@@ -67,7 +67,7 @@ class Failure:
     error: str
 
     @staticmethod
-    def of(error: Exception) -> Failure:
+    def from_error(error: Exception) -> Failure:
         return Failure(f"{type(error).__name__}: {error}")
 
 
@@ -258,7 +258,7 @@ class Suite(Protocol):
     def workload(self, job: Job) -> Workload:
         """Returns the workload of a trial. The default calls `WORKLOAD(job)` of the module `workload` in the suite's
         package, which only workers import."""
-        workload: Workload = deferred(f"{type(self).__module__}.workload:WORKLOAD")(job)
+        workload: Workload = defer_import(f"{type(self).__module__}.workload:WORKLOAD")(job)
         return workload
 
 

@@ -151,7 +151,7 @@ class FileChanges:
         numbers = np.flatnonzero((self._begins <= point) & (self._durable > point))
         return [self.all[number] for number in numbers.tolist()]
 
-    def lowered(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
+    def drop_unmet_changes(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
         """Returns the changes of `kept` whose needs are all kept too, or durable."""
         remaining = set[FileChange]()
         for change in sorted(kept, key=lambda change: change.number):
@@ -159,7 +159,7 @@ class FileChanges:
                 remaining.add(change)
         return remaining
 
-    def raised(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
+    def add_needed_changes(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
         """Returns `kept` with all pending changes that these need."""
         closure, stack = set[FileChange](), list(kept)
         while stack:
@@ -191,36 +191,36 @@ def _set_durable(changes: FileChanges, record: Record, events: list[Event]) -> N
         if event.end == NEVER or not (isinstance(event, Flush) or (isinstance(event, Write) and event.durable)):
             continue
         if event.file is None:
-            data = {file: _unflushed(pending, event) for file, pending in data.items()}
-            names = _unflushed(names, event)
+            data = {file: _flush_covered(pending, event) for file, pending in data.items()}
+            names = _flush_covered(names, event)
         elif event.file not in directories:
             pending = data.get(event.file, [])
             if changes.model != "posix" and _takes_names(names, pending, event):
-                names = _unflushed(names, event)
-            data[event.file] = _unflushed(pending, event, partial(_covers_data, event))
+                names = _flush_covered(names, event)
+            data[event.file] = _flush_covered(pending, event, partial(_covers_data, event))
         elif changes.model == "posix":
             directory = event.file
-            names = _unflushed(names, event, lambda change: any(at == directory for at, _ in slots(change.event)))  # noqa: B023
+            names = _flush_covered(names, event, lambda change: any(at == directory for at, _ in slots(change.event)))  # noqa: B023
         else:
             # A journal is written in order, so the flush of one directory makes all earlier changes of names durable.
-            names = _unflushed(names, event)
+            names = _flush_covered(names, event)
     for change in reversed(changes.all):
         for other in change.needs:
             other.durable_at = min(other.durable_at, change.durable_at)
 
 
-def _since(flush: Flush | Write) -> int:
+def _coverage_end(flush: Flush | Write) -> int:
     """Returns the moment before which a change must have ended to be covered. A synchronous write covers itself."""
     return flush.begin if isinstance(flush, Flush) else flush.end + 1
 
 
-def _unflushed(
+def _flush_covered(
     pending: list[FileChange], flush: Flush | Write, covers: Callable[[FileChange], bool] = lambda change: True
 ) -> list[FileChange]:
     """Makes the covered changes durable from the end of the flush on. Returns the others."""
     remaining: list[FileChange] = []
     for position, change in enumerate(pending):
-        if change.end >= _since(flush):
+        if change.end >= _coverage_end(flush):
             # The changes are sorted by end, so all further ones ended too late as well.
             return remaining + pending[position:]
         if covers(change):
@@ -245,7 +245,7 @@ def _takes_names(names: list[FileChange], pending: list[FileChange], flush: Flus
     Any flush does so for a new size or a new file. fsync also does so after a link or a rename, which change only the
     file's ctime.
     """
-    since = _since(flush)
+    since = _coverage_end(flush)
     kinds = NAMES if isinstance(flush, Flush) and flush.call == "fsync" else (Create,)
     return any(change.size is not None and change.end < since for change in pending) or any(
         change.end < since and change.file == flush.file and isinstance(change.event, kinds) for change in names

@@ -95,7 +95,7 @@ class Bench:
                 raise WorkloadFailed(f"it did nothing for {RECORD_SECONDS:g} s") from None
             if lines[-1:] != ["ended"]:
                 failed = bool(lines) and lines[-1].startswith("failed ")
-                raise WorkloadFailed(lines[-1].removeprefix("failed ") if failed else child.ended())
+                raise WorkloadFailed(lines[-1].removeprefix("failed ") if failed else child.wait_for_end())
         return lines
 
     def _record(self, commits: int, name: str) -> tuple[Record, list[str]]:
@@ -124,7 +124,7 @@ class Bench:
         """Describes the changes that the state lost."""
         return explain(state)
 
-    def judged(self, state: State) -> Judgement:
+    def judge_state(self, state: State) -> Judgement:
         try:
             self.build(state)
         except Unreadable as error:
@@ -171,7 +171,7 @@ def judgements(bench: Bench, when: str, states: Iterator[State], deadline: float
     for number, state in enumerate(states):
         if number and time.monotonic() >= deadline:
             return
-        yield Cut(when, bench.judged(state), state)
+        yield Cut(when, bench.judge_state(state), state)
 
 
 def smallest(bench: Bench, cut: Cut) -> Cut:
@@ -182,9 +182,9 @@ def smallest(bench: Bench, cut: Cut) -> Cut:
     if cut.judgement.outcome == HANG:
         return cut
 
-    def same(state: State) -> bool:
-        return bench.judged(state).outcome == cut.judgement.outcome
+    def has_same_outcome(state: State) -> bool:
+        return bench.judge_state(state).outcome == cut.judgement.outcome
 
-    state = shrink(cut.state, same)
-    judgement = bench.judged(state)
+    state = shrink(cut.state, has_same_outcome)
+    judgement = bench.judge_state(state)
     return Cut(cut.when, judgement, state) if judgement.outcome == cut.judgement.outcome else cut

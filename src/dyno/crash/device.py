@@ -30,7 +30,7 @@ from dyno.contracts.model import UsageError
 from dyno.crash.cuts import COMMITS, RECORD_SECONDS, Bench, Unreadable
 from dyno.crash.model import State
 from dyno.crash.processes import WorkloadFailed
-from dyno.crash.record import Flush, Mark, Node, Record, Write, framed, read
+from dyno.crash.record import Flush, Mark, Node, Record, Write, encode_frame, read
 from dyno.crash.store import CrashTarget
 from dyno.host import installation, interpreters
 from dyno.host.force_remove import remove, unmount
@@ -53,7 +53,7 @@ CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 START_SECONDS = 30.0
 
 
-def unavailable(system: str) -> str | None:
+def explain_unavailability(system: str) -> str | None:
     """Returns why this machine can't serve such a device, or None if it can."""
     program = SYSTEMS[system][0]
     if os.geteuid() != 0:
@@ -62,7 +62,9 @@ def unavailable(system: str) -> str | None:
         return "--device needs FUSE and loop devices, which this kernel or container doesn't have"
     libfuse = find_library("fuse3") or find_library("fuse") or os.environ.get("FUSE_LIBRARY_PATH")
     if find_spec("mfusepy") is None or not libfuse:
-        return f"--device needs libfuse and mfusepy: {installation.extra('device')}, and the package libfuse3-3"
+        return (
+            f"--device needs libfuse and mfusepy: {installation.extra_command('device')}, and the package libfuse3-3"
+        )
     if shutil.which(program) is None:
         return f"--device {system} needs {program}: install {PACKAGES[program]}"
     return None
@@ -101,13 +103,13 @@ class DeviceBench(Bench):
         with self._image.open("wb") as file:
             file.truncate(size)
         _run(*SYSTEMS[self._system], str(self._image))
-        with self._on(self._image, self._mount):
+        with self._mount_image(self._image, self._mount):
             self._recorded.mkdir()
             self._commit(0, stop=True)
         base, path = self._place / "base", self._place / "events"
         base.mkdir()
         _run("cp", "--sparse=always", str(self._image), str(base / "1"))
-        with self._disk(path) as disk, self._on(disk, self._mount):
+        with self._disk(path) as disk, self._mount_image(disk, self._mount):
             lines = self._commit(COMMITS)
         try:
             events = read(path)
@@ -125,7 +127,7 @@ class DeviceBench(Bench):
         return Record(self._fuse, nodes, sorted(events, key=lambda event: event.end), base=base), lines
 
     @contextmanager
-    def _on(self, image: Path, mountpoint: Path) -> Iterator[None]:
+    def _mount_image(self, image: Path, mountpoint: Path) -> Iterator[None]:
         """Mounts the file system of an image in the block. The loop device vanishes with the mount."""
         _run("mount", "-t", self._system, "-o", "loop", str(image), str(mountpoint))
         try:
@@ -170,14 +172,14 @@ class DeviceBench(Bench):
         self.home.mkdir(parents=True, exist_ok=True)
         remove(self.home)
         try:
-            with self._on(self._built / DISK, self._mounted):
+            with self._mount_image(self._built / DISK, self._mounted):
                 _run("cp", "-a", "--sparse=always", str(self._mounted / self._recorded.name), str(self.home))
         except WorkloadFailed as error:
             raise Unreadable(f"the file system: {error}") from None
 
     def words(self, state: State) -> list[str]:
         """Describes the lost blocks of the disk. The files that they belong to are unknown."""
-        if state.lost() or state.torn is not None:
+        if state.lost_changes() or state.torn is not None:
             return super().words(state)
         return [f"the disk lost nothing that {self._system} wrote; the rest was in the kernel's memory, unflushed"]
 
@@ -224,12 +226,12 @@ def serve(image: str, mountpoint: str, events: str) -> None:
             begin = time.monotonic_ns()
             os.pwrite(self._image, data, offset)
             event = Write(begin, time.monotonic_ns(), 0, 1, offset, bytes(data), "block")
-            self._events.write(framed(event))
+            self._events.write(encode_frame(event))
             return len(data)
 
         def fsync(self, path: str, datasync: int, fh: int) -> int:
             begin = time.monotonic_ns()
-            self._events.write(framed(Flush(begin, time.monotonic_ns(), 0, "flush", 1)))
+            self._events.write(encode_frame(Flush(begin, time.monotonic_ns(), 0, "flush", 1)))
             return 0
 
         def destroy(self, path: str) -> None:

@@ -65,7 +65,7 @@ class FileContents:
     first: bytes
     """Contents before the record."""
 
-    def written(self) -> Iterator[tuple[int, bytes]]:
+    def changed_pages(self) -> Iterator[tuple[int, bytes]]:
         """Yields the number and the bytes of each changed page. The last page ends at the file's size."""
         for page, image in self.changed.items():
             if page * PAGE < self.size:
@@ -73,7 +73,7 @@ class FileContents:
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
         """Yields the offset and the bytes of each run of pages that aren't all zeros."""
-        pages = dict(self.written())
+        pages = dict(self.changed_pages())
         for page in range(-(-min(self.size, len(self.first)) // PAGE)):
             if page not in self.changed:
                 pages[page] = _page(self.first, page)[: self.size - page * PAGE]
@@ -220,6 +220,8 @@ class Images:
             if file is None:
                 parts.append((path, node.kind, node.target))
             else:
-                pages = [(at, self._contents.setdefault(page, len(self._contents))) for at, page in file.written()]
+                pages = [
+                    (at, self._contents.setdefault(page, len(self._contents))) for at, page in file.changed_pages()
+                ]
                 parts.append((path, "file", str(file.size), *pages))
         return tuple(sorted(parts))

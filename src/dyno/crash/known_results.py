@@ -46,7 +46,7 @@ def load(cache: Path) -> list[dict[str, Any]]:
     return []
 
 
-def of(cache: Path, cells: Iterable[Cell]) -> list[dict[str, Any]] | None:
+def load_results(cache: Path, cells: Iterable[Cell]) -> list[dict[str, Any]] | None:
     """Returns the cached rows for the engines and tiers of a plan, or None if there are none."""
     wanted = {(cell.asked, cell.tier.value) for cell in cells if cell.tier is not None}
     return [row for row in load(cache) if _key(row) in wanted] or None

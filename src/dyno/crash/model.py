@@ -59,7 +59,7 @@ class State:
         """Equal for states with equal files and equal numbers of acknowledged and begun transactions."""
         return self.acknowledged, self.begun, self.replay.images.key(self.files)
 
-    def lost(self) -> list[FileChange]:
+    def lost_changes(self) -> list[FileChange]:
         """Returns the changes that had ended and are lost, except those of a torn page."""
         pending = self.replay.changes.pending(self.point)
         return [change for change in pending if change.end <= self.point and change.number not in self.kept]
@@ -116,12 +116,12 @@ class _Drawer:
     def __init__(self, replay: Replay, rng: random.Random) -> None:
         self._replay, self._changes, self._random = replay, replay.changes, rng
         self._turn = 0
-        self._points = self._shuffled(replay.points)
+        self._points = self._repeat_shuffled(replay.points)
         # Moments of acknowledgements at which a cut could lose something.
         ends = [point for point in replay.ends if point >= replay.first and replay.changes.pending(point)]
-        self._acknowledgements = self._shuffled(ends)
+        self._acknowledgements = self._repeat_shuffled(ends)
 
-    def _shuffled(self, points: list[int]) -> Iterator[int]:
+    def _repeat_shuffled(self, points: list[int]) -> Iterator[int]:
         """Yields all points in random order, and repeats that without end."""
         while points:
             yield from self._random.sample(points, len(points))
@@ -141,37 +141,43 @@ class _Drawer:
         if kind == "drop" or not pending:
             return self._replay.state(point, "drop" if ended else "keep", ())
         if kind == "torn":
-            return self._torn(point, pending)
-        return self._replay.state(point, kind.removesuffix(" up"), self._kept(kind, point, pending, ended))
+            return self._draw_torn_state(point, pending)
+        return self._replay.state(
+            point, kind.removesuffix(" up"), self._draw_kept_changes(kind, point, pending, ended)
+        )
 
-    def _kept(self, kind: str, point: int, pending: list[FileChange], ended: list[FileChange]) -> set[FileChange]:
+    def _draw_kept_changes(
+        self, kind: str, point: int, pending: list[FileChange], ended: list[FileChange]
+    ) -> set[FileChange]:
         """Returns the changes that a draw keeps. Random draws may also keep calls that had begun but not ended."""
         changes = self._changes
         if kind == "random":
-            return changes.lowered(self._some(pending), point)
+            return changes.drop_unmet_changes(self._draw_changes(pending), point)
         if kind == "random up":
-            return changes.raised(self._some(pending), point)
+            return changes.add_needed_changes(self._draw_changes(pending), point)
         if kind == "one kept":
-            return changes.raised([self._random.choice(pending)], point)
+            return changes.add_needed_changes([self._random.choice(pending)], point)
         if kind == "one lost" and ended:
             lost = self._random.choice(ended)
-            return changes.lowered((change for change in ended if change is not lost), point)
-        return changes.lowered(ended, point)
+            return changes.drop_unmet_changes((change for change in ended if change is not lost), point)
+        return changes.drop_unmet_changes(ended, point)
 
-    def _some(self, pending: list[FileChange]) -> list[FileChange]:
+    def _draw_changes(self, pending: list[FileChange]) -> list[FileChange]:
         """Returns a prefix of the changes and some of the rest, since they are usually written back in order."""
         certain = self._random.choice((0, self._random.randrange(len(pending) + 1)))
         share = self._random.choice((0.2, 0.5, 0.8))
         return pending[:certain] + [change for change in pending[certain:] if self._random.random() < share]
 
-    def _torn(self, point: int, pending: list[FileChange]) -> State:
+    def _draw_torn_state(self, point: int, pending: list[FileChange]) -> State:
         """Draws a state in which one page has sectors of several versions.
 
         In ext4 appended pages aren't torn, since the size never covers unwritten bytes.
         """
         ext4 = self._replay.model == "ext4"
         candidates = [c for c in pending if c.page is not None and not (ext4 and c.size is not None)]
-        others = self._changes.lowered(self._random.choice(([], pending, self._some(pending))), point)
+        others = self._changes.drop_unmet_changes(
+            self._random.choice(([], pending, self._draw_changes(pending))), point
+        )
         if not candidates:
             return self._replay.state(point, "random", others)
         change = self._random.choice(candidates)
@@ -179,8 +185,8 @@ class _Drawer:
         assert page is not None
         # Drop later changes of the page, which would overwrite the torn sectors.
         later = {c for c in others if page in c.versions and c.file == change.file and c.number > change.number}
-        others = self._changes.lowered(others - later, point)
-        kept = others | self._changes.raised([change], point)
+        others = self._changes.drop_unmet_changes(others - later, point)
+        kept = others | self._changes.add_needed_changes([change], point)
         # Lower bound of each sector's version: the durable version, and versions that a kept size depends on.
         low, high = self._replay.images.page(change.file, page).durable(point), change.versions[page]
         for other in kept:
@@ -213,20 +219,20 @@ def shrink(state: State, still_fails: Callable[[State], bool]) -> State:
     ended = {change.number for change in changes.pending(state.point) if change.end <= state.point}
     if state.torn is None and not state.kept <= ended and fails(without := replace(state, kept=state.kept & ended)):
         state = without
-    size = len(state.lost())
+    size = len(state.lost_changes())
     while size and tries_left > 0:
-        lost, smaller = state.lost(), None
+        lost, smaller = state.lost_changes(), None
         for at in range(0, len(lost), size):
-            kept = changes.raised(
+            kept = changes.add_needed_changes(
                 [*lost[at : at + size], *(changes.all[number] for number in state.kept)], state.point
             )
             candidate = replace(state, kept=frozenset(change.number for change in kept))
-            if len(candidate.lost()) < len(lost) and fails(candidate):
+            if len(candidate.lost_changes()) < len(lost) and fails(candidate):
                 smaller = candidate
                 break
         if smaller is not None:
             state = smaller
-            size = min(size, len(state.lost()))
+            size = min(size, len(state.lost_changes()))
         else:
             size //= 2
     return state
@@ -249,7 +255,7 @@ def explain(state: State) -> list[str]:
             f"sectors {', '.join(newest)} of its 8 are newer than the others"
         )
     groups: dict[tuple[str, str], list[list[FileChange]]] = {}
-    for _, group in groupby(state.lost(), key=lambda change: id(change.event)):
+    for _, group in groupby(state.lost_changes(), key=lambda change: id(change.event)):
         changes = list(group)
         why = _missing_flush(state.replay.record, changes[-1], state.point, paths)
         # Changes of names aren't grouped, since their order matters.
@@ -321,20 +327,20 @@ def _missing_flush(record: Record, change: FileChange, point: int, paths: Paths)
     after = [event for event in record.events if isinstance(event, Flush | Hint) and event.begin > change.begin]
     own = [event for event in after if isinstance(event, Flush) and _covers(event, change)]
     if early := next((event for event in own if event.begin <= change.end), None):
-        return f"{_a(early)} of {what} began before it had ended"
+        return f"{_add_article(early)} of {what} began before it had ended"
     if running := next((event for event in own if event.begin <= point < event.end), None):
-        return f"{_a(running)} of {what} had begun, but not ended"
+        return f"{_add_article(running)} of {what} had begun, but not ended"
     text = f"no flush of {what} came before the cut"
     before = [event for event in after if event.begin <= point]
     if hint := next((event for event in before if isinstance(event, Hint) and event.file == change.file), None):
         text += f" ({hint.call} is none)"
     elif other := next((event for event in before if isinstance(event, Flush) and event not in own), None):
-        text += f", but {_a(other)} of {paths.file(other.file)}"
+        text += f", but {_add_article(other)} of {paths.file(other.file)}"
     later = next((event for event in own if event.begin > point), None)
-    return text + (f"; {_a(later)} came later" if later else "; nor did any come later")
+    return text + (f"; {_add_article(later)} came later" if later else "; nor did any come later")
 
 
-def _a(event: Flush) -> str:
+def _add_article(event: Flush) -> str:
     return f"{'a' if event.call.startswith('sync') else 'an'} {event.call}"
 
 

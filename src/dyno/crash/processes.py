@@ -95,7 +95,7 @@ class CrashProcess:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def ended(self) -> str:
+    def wait_for_end(self) -> str:
         """Waits for the process. Describes how it ended, with the last line of its log."""
         status = self.process.wait()
         log = self._log.read_text(errors="replace").strip().splitlines()
@@ -135,7 +135,7 @@ class StoreChecker:
             self.close()
             return Judgement(HANG, f"it could not be opened and read within {self._patience:.0f} s")
         if line is None:
-            why = self._child.ended()
+            why = self._child.wait_for_end()
             self.close()
             return Judgement(CRASH, why)
         self._patience = max(self._patience, HANG_TIMES * (time.monotonic() - sent))
@@ -193,7 +193,7 @@ def kills(target: CrashTarget, home: Path, count: int, seed: int, keep: Callable
     home.mkdir(parents=True, exist_ok=True)
     with closing(StoreChecker(target, home)) as checker:
         for _ in range(count):
-            lines, opening = _killed(target, home, start, rng, opening)
+            lines, opening = _run_and_kill(target, home, start, rng, opening)
             acknowledged = start + len(numbers(lines, "done"))
             begun = max([acknowledged, *(number + 1 for number in numbers(lines, "begun"))])
             judgement = checker.look(acknowledged, begun)
@@ -213,7 +213,7 @@ def kills(target: CrashTarget, home: Path, count: int, seed: int, keep: Callable
             yield kill
 
 
-def _killed(
+def _run_and_kill(
     target: CrashTarget, home: Path, start: int, rng: random.Random, opening: float
 ) -> tuple[list[str], float]:
     """Runs a process and kills it, either while it opens the store or shortly after one of its commits. Returns its
@@ -228,7 +228,7 @@ def _killed(
         while len(numbers(lines, "done")) < wanted:
             line = child.line(START_SECONDS)
             if line is None or line.startswith("failed "):
-                raise WorkloadFailed(line.removeprefix("failed ") if line else child.ended())
+                raise WorkloadFailed(line.removeprefix("failed ") if line else child.wait_for_end())
             lines.append(line)
             if line.startswith("opened"):
                 opened = time.monotonic()

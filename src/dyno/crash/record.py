@@ -193,7 +193,7 @@ class Record:
         return path.read_bytes() if path and path.exists() else b""
 
 
-def framed(event: Event) -> bytes:
+def encode_frame(event: Event) -> bytes:
     """Encodes an event for the file `events`."""
     frame = _ENCODER.encode(event)
     return len(frame).to_bytes(_PREFIX, "little") + frame
@@ -301,7 +301,7 @@ class Tree:
         return paths
 
 
-def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
+def replay_record(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
     """Returns all names, and the contents of changed files, after all calls that ended."""
     tree, contents = Tree(record.nodes), dict[int, bytearray]()
     for event in record.events:
@@ -321,10 +321,10 @@ def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
     return tree.paths(), contents
 
 
-def unseen(record: Record) -> list[UnseenChange]:
+def find_unseen_changes(record: Record) -> list[UnseenChange]:
     """Returns the differences between the files on disk and the replayed record: changes that the recorder didn't
     see."""
-    names, contents = replayed(record)
+    names, contents = replay_record(record)
     unfinished = {event.file for event in record.events if isinstance(event, Write) and event.end == NEVER}
     below = (path for path in record.root.rglob("*") if _kind(path.lstat().st_mode))
     actual = {path.relative_to(record.root).as_posix(): path for path in below}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from dyno.crash.record import Known, Record, read, scan, unseen
+from dyno.crash.record import Known, Record, find_unseen_changes, read, scan
 from dyno.host import interpreters
 from dyno.host.process import nothing_left, own_session
 
@@ -31,7 +31,7 @@ class RecordingJob(msgspec.Struct):
     """File that receives the events."""
 
 
-def unavailable() -> str | None:
+def explain_unavailability() -> str | None:
     """Returns why this installation can't record file changes, or None if it can."""
     try:
         from dyno._native import trace  # noqa: F401
@@ -75,7 +75,7 @@ def record(command: Sequence[str], root: Path, out: Path, timeout_seconds: float
         raise RuntimeError(status)
     events = sorted(read(out / "events"), key=lambda event: event.end)
     recording = Record(root, nodes, events, status, base=out / "base")
-    return replace(recording, events=[*events, *unseen(recording)])
+    return replace(recording, events=[*events, *find_unseen_changes(recording)])
 
 
 def main(request: str, answer: str) -> None:

@@ -14,7 +14,7 @@ from dyno.contracts.decoded_types import Count, Fact, Text
 from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.results.header import Texts
-from dyno.results.read import lines, parsed, typed
+from dyno.results.read import convert_to_type, lines, parse_line
 
 KIND, SCHEMA = "crash", 1
 
@@ -85,7 +85,7 @@ def load(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Returns the request and the rows. Ignores an unfinished last line. Raises UsageError."""
     try:
         # Parse lazily, since another kind of file may be large.
-        documents = map(parsed, lines(path))
+        documents = map(parse_line, lines(path))
         header = next(documents, None)
         if not isinstance(header, dict) or header.get("kind") != KIND:
             raise ValueError("its first line is not that of one")
@@ -93,6 +93,6 @@ def load(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             schema = sanitize(str(header.get("schema")), 80, "")
             raise UsageError(f"{path} is of schema {schema}; this Dyno reads {SCHEMA}")
         rows = [line for line in documents if isinstance(line, dict) and line.get("kind") == "row"]
-        return header, [typed(row, CrashResult) for row in rows]
+        return header, [convert_to_type(row, CrashResult) for row in rows]
     except ValueError as error:
         raise UsageError(f"{path} is not a result file of `dyno crash`: {error}") from None

@@ -230,7 +230,7 @@ class _Crasher:
 
     def _cut(self, target: CrashTarget, deadline: float) -> None:
         row, request = self._row, self._request
-        if (why := recorder.unavailable()) is not None:
+        if (why := recorder.explain_unavailability()) is not None:
             row.notes.append(f"not cut: {why}")
             return
         place, states = self._place / "cuts", self._fast / "cuts"
@@ -319,12 +319,12 @@ class _Crasher:
         row.why = "; ".join(f"{way}: {tally}" for way, tally in bad.items())
         if bad.keys() - {cuts.WHEN_BORN}:
             row.verdict = BROKEN
-        elif why := self._uncovered():
+        elif why := self._explain_unproven_tier():
             row.verdict, row.why = UNCOVERED, "; ".join(filter(None, [why, row.why]))
         else:
             row.verdict = HELD
 
-    def _uncovered(self) -> str:
+    def _explain_unproven_tier(self) -> str:
         """Returns why the crashes don't prove the tier although all were sound; empty if they do."""
         row, claim = self._row, self._claim
         if "cut" in PROMISES[claim.tier] and not row.tallies.get(cuts.WHEN_RUNNING, CrashTally()).count:

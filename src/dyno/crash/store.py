@@ -51,7 +51,7 @@ class CrashTarget:
     @property
     def spec(self) -> EngineSpec:
         """Declaration of the engine for the suite's port."""
-        spec = registry.through(registry.suite(self.suite), registry.engine(self.engine))
+        spec = registry.reduce_to_suite(registry.suite(self.suite), registry.engine(self.engine))
         assert spec is not None
         return spec
 

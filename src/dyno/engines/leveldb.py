@@ -71,7 +71,7 @@ class Reader(AbstractContextManager["Reader"]):
             self._shared.close()
         self._snapshot.close()
 
-    def _at(self, key: bytes) -> Iterator[Entry]:
+    def _seek_iterator(self, key: bytes) -> Iterator[Entry]:
         if self._shared is None:
             self._shared = self._snapshot.iterator()
         self._shared.seek(key)
@@ -79,10 +79,10 @@ class Reader(AbstractContextManager["Reader"]):
         return iterator
 
     def first(self, key: bytes) -> Entry | None:
-        return next(self._at(key), None)
+        return next(self._seek_iterator(key), None)
 
     def stretch(self, key: bytes, count: int) -> list[Entry]:
-        return list(islice(self._at(key), count))
+        return list(islice(self._seek_iterator(key), count))
 
     def seek(self, key: bytes) -> Iterator[Entry]:
         iterator: Iterator[Entry] = self._snapshot.iterator(start=key)

@@ -76,7 +76,7 @@ def connect(server: Any) -> Any:
     try:
         return oracledb.connect(user=at.user, password=at.password, dsn=f"{at.host}:{at.port}{at.path}")
     except oracledb.Error as error:
-        raise user_server.unreachable(server, error) from None
+        raise user_server.unreachable_error(server, error) from None
 
 
 class Series(SqlSeries):
@@ -93,18 +93,18 @@ class Series(SqlSeries):
         self._create(f"{self._tables['batch']} ({COLUMNS}) ON COMMIT DELETE ROWS", "GLOBAL TEMPORARY ")
         known = dict(self._execute(sql.NAMES).fetchall())
         if new := sql.missing_names(names, known):
-            self._cursor.executemany(self._named(sql.add_name("?")), new)
+            self._cursor.executemany(self._fill_in_names(sql.add_name("?")), new)
             self._connection.commit()
-        self._insert = self._named("INSERT INTO batch VALUES (?, ?, ?, ?, ?)")
+        self._insert = self._fill_in_names("INSERT INTO batch VALUES (?, ?, ?, ?, ?)")
         values = ", ".join(f"s.{name} = b.{name}" for name in FIELDS[2:])
-        self._merge = self._named(
+        self._merge = self._fill_in_names(
             f"MERGE INTO samples s USING batch b ON (s.pv = b.pv AND s.ts = b.ts) "
             f"WHEN MATCHED THEN UPDATE SET {values} "
             f"WHEN NOT MATCHED THEN INSERT ({', '.join(FIELDS)}) VALUES ({', '.join(f'b.{name}' for name in FIELDS)})"
         )
         super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
-    def _named(self, statement: str) -> str:
+    def _fill_in_names(self, statement: str) -> str:
         """Returns the statement with the names of the store's tables and with numbered parameters."""
         words = (self._tables.get(word, word) for word in statement.split(" "))
         number = count(1)
@@ -120,7 +120,7 @@ class Series(SqlSeries):
                 raise
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        self._cursor.execute(self._named(statement), values)
+        self._cursor.execute(self._fill_in_names(statement), values)
         return self._cursor
 
     def insert(self, batch: SampleBatch) -> None:
@@ -128,7 +128,7 @@ class Series(SqlSeries):
 
         # By default, floats are sent as decimal numbers.
         self._cursor.setinputsizes(None, None, oracledb.DB_TYPE_BINARY_DOUBLE, None, None)
-        self._cursor.executemany(self._insert, list(samples.rows_of(self.stored(batch))))
+        self._cursor.executemany(self._insert, list(samples.rows_of(self.with_store_ids(batch))))
         self._cursor.execute(self._merge)
         self._connection.commit()
 

@@ -64,7 +64,7 @@ class RocksDB(Engine):
         if options["bloom_bits"]:
             table.set_bloom_filter(int(options["bloom_bits"]), False)
         settings.set_block_based_table_factory(table)
-        for name, value in set_option.given(options).items():
+        for name, value in set_option.get_settings(options).items():
             _set(settings, name, value)
         self.db: Any = rocksdict.Rdict(str(home), settings)
         self.write_options = self.library.WriteOptions()

@@ -48,7 +48,7 @@ class Operations:
         # By system entropy, because the times of a trial must not be those of another.
         random = Random()
 
-        def waiting(number: int) -> int:
+        def sleep_fixed_time(number: int) -> int:
             time.sleep(self._wait)
             return number
 
@@ -60,18 +60,18 @@ class Operations:
                 pass
             return number
 
-        def busy(number: int) -> int:
+        def compute_checksum(number: int) -> int:
             crc_hqx(self._work, 0)
             return number
 
-        def stalling(number: int) -> int:
+        def compute_with_stalls(number: int) -> int:
             if pause := next(pauses, 0.0):
                 time.sleep(pause)
-            return busy(number)
+            return compute_checksum(number)
 
         if self._wait:
-            return exponential if self._exponential else waiting
-        return stalling if self._stall else busy
+            return exponential if self._exponential else sleep_fixed_time
+        return compute_with_stalls if self._stall else compute_checksum
 
     def close(self) -> None:
         return None

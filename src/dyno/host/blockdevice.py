@@ -36,7 +36,7 @@ class OpenDevice(NamedTuple):
 
 
 @contextmanager
-def held(path: str, writable: bool = False) -> Iterator[OpenDevice]:
+def hold_device(path: str, writable: bool = False) -> Iterator[OpenDevice]:
     """Opens a block device exclusively if nothing on it is in use or recognised by util-linux.
 
     Follows a symbolic link. Writes nothing. Raises DeviceBusy.

@@ -57,7 +57,7 @@ def keep(cache: Path, work: Path, figures: dict[str, Any]) -> None:
     replace(file, json.dumps(figures).encode())
 
 
-def known(cache: Path, work: Path) -> dict[str, Any] | None:
+def load_cached(cache: Path, work: Path) -> dict[str, Any] | None:
     """Returns the cached figures of this machine and the file system of `work`; None without valid ones."""
     with suppress(OSError, ValueError):
         cached = json.loads(_file(cache, work).read_text())

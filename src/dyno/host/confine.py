@@ -84,7 +84,7 @@ class ControlGroup:
 
 
 @contextmanager
-def confined(limit_bytes: int, record: Path) -> Iterator[ControlGroup]:
+def create_group(limit_bytes: int, record: Path) -> Iterator[ControlGroup]:
     """Creates a group with that limit, and removes it at the end.
 
     Meanwhile the file `record` holds the group's path, so that `clear` can remove the group of a killed run. Raises
@@ -139,7 +139,7 @@ def _parents() -> Iterator[tuple[Path, int]]:
     for mount in mounts():
         point = Path(mount.point)
         if mount.type == "cgroup2":
-            for group in (_below(point, path) for _, controllers, path in own if not controllers):
+            for group in (_group_directory(point, path) for _, controllers, path in own if not controllers):
                 # A group with processes, such as Dyno's own, can't pass the controller on to a child group unless it
                 # is the root.
                 for parent in (group, group.parent):
@@ -147,10 +147,10 @@ def _parents() -> Iterator[tuple[Path, int]]:
                     if parent.is_relative_to(point) and "memory" in controllers:
                         yield parent, 2
         elif mount.type == "cgroup" and "memory" in mount.options:
-            yield from ((_below(point, path), 1) for _, names, path in own if "memory" in names.split(","))
+            yield from ((_group_directory(point, path), 1) for _, names, path in own if "memory" in names.split(","))
 
 
-def _below(mount: Path, path: str) -> Path:
+def _group_directory(mount: Path, path: str) -> Path:
     """Returns the directory of a group; the mount itself if a container's mount starts at its own group."""
     directory = mount / path.strip("/")
     return directory if ".." not in directory.parts and directory.is_dir() else mount

@@ -25,9 +25,9 @@ from dyno.host.procfs import (
     memory_limit,
     quota_cores,
     read_lines,
+    read_swap_counters,
     read_text,
     stat_words,
-    swapped,
     to_float,
     to_int,
 )
@@ -80,9 +80,9 @@ def pressure(
     `others_busy_percent` is a share of all cores together. This process and its running children don't count as
     others.
     """
-    before, own_before, swap_before = Ticks.read(root), _own_ticks(root), swapped(root)
+    before, own_before, swap_before = Ticks.read(root), _own_ticks(root), read_swap_counters(root)
     sleep(seconds)
-    after, own_after, swap_after = Ticks.read(root), _own_ticks(root), swapped(root)
+    after, own_after, swap_after = Ticks.read(root), _own_ticks(root), read_swap_counters(root)
     steal = others = None
     if before and after:
         total, own = after.total - before.total, difference(own_before, own_after)
@@ -191,9 +191,9 @@ _THROTTLED = "throttled_ns of level "
 
 
 def counters(*, root: Path = ROOT) -> dict[str, int | None]:
-    """Returns the kernel's current counters, as an argument for `since`."""
+    """Returns the kernel's current counters, as an argument for `subtract_counters`."""
     ticks = Ticks.read(root)
-    swapped_in, swapped_out = swapped(root)
+    swapped_in, swapped_out = read_swap_counters(root)
     files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
     throttles = [count for count in map(to_int, map(read_text, files)) if count is not None]
     return {
@@ -208,7 +208,7 @@ def counters(*, root: Path = ROOT) -> dict[str, int | None]:
     }
 
 
-def since(
+def subtract_counters(
     before: Mapping[str, int | None], after: Mapping[str, int | None], elapsed_ns: int
 ) -> dict[str, float | int | None]:
     """Returns the differences between two results of `counters`, taken `elapsed_ns` apart.
@@ -231,21 +231,21 @@ def since(
     None if a counter is unknown or ran backwards (it was reset, or a core was removed).
     """
 
-    def gained(name: str) -> int | None:
+    def compute_gain(name: str) -> int | None:
         gain = difference(before.get(name), after.get(name))
         return None if gain is None or gain < 0 else gain
 
-    steal, total = gained("steal_ticks"), gained("total_ticks")
+    steal, total = compute_gain("steal_ticks"), compute_gain("total_ticks")
     # Use the maximum rather than the sum, since a group and its parent may be throttled at the same time. Compare
     # differences rather than counters, since the largest counter may not have grown.
-    throttled = [gain for name in after if name.startswith(_THROTTLED) and (gain := gained(name)) is not None]
+    throttled = [gain for name in after if name.startswith(_THROTTLED) and (gain := compute_gain(name)) is not None]
     return {
         # iowait may run backwards and shrink the total, so limit the share to 100 %.
         "steal_percent": None if steal is None or not total else round(100 * min(steal / total, 1), 2),
-        **{f"swapped_{way}_bytes": gained(f"swapped_{way}_bytes") for way in ("in", "out")},
-        **{f"{what}_stall_ns": gained(f"{what}_stall_ns") for what in ("memory", "io", "cpu")},
+        **{f"swapped_{way}_bytes": compute_gain(f"swapped_{way}_bytes") for way in ("in", "out")},
+        **{f"{what}_stall_ns": compute_gain(f"{what}_stall_ns") for what in ("memory", "io", "cpu")},
         "throttled_ns": max(throttled, default=None),
-        "thermal_throttles": gained("thermal_throttles"),
+        "thermal_throttles": compute_gain("thermal_throttles"),
         "elapsed_ns": elapsed_ns,
     }
 

@@ -50,14 +50,14 @@ def unmount(path: Path) -> list[Path]:
 
     Returns the mount points that remain because this process may not unmount them.
     """
-    mounted = _mounted(path)
+    mounted = _find_mounts(path)
     for point in reversed(mounted):
         # MNT_DETACH unmounts at once, even if the file system is in use.
         ctypes.CDLL(None).umount2(os.fsencode(point), _MNT_DETACH | _UMOUNT_NOFOLLOW)
-    return _mounted(path) if mounted else []
+    return _find_mounts(path) if mounted else []
 
 
-def _mounted(path: Path) -> list[Path]:
+def _find_mounts(path: Path) -> list[Path]:
     """Returns the mount points at a directory or below it, in mount order."""
     top = Path(os.path.realpath(path.parent), path.name)
     points = [Path(mount.point) for mount in mounts(errors="surrogateescape")]

@@ -31,7 +31,7 @@ def version(distribution: str) -> str:
     return metadata.version(distribution)
 
 
-def how(prefix: Path, library: Path) -> str:
+def detect_kind(prefix: Path, library: Path) -> str:
     """Returns the kind of installation, by the files that the installer left in the environment `prefix`.
 
     `library`: directory of Python's standard library.
@@ -52,9 +52,9 @@ def command(requirements: Sequence[str], prefix: Path | None = None, library: Pa
     Examples: `pip install lmdb`, `pipx inject dyno-bench lmdb`.
     """
     prefix = prefix or Path(sys.prefix)
-    kind = how(prefix, library or Path(sysconfig.get_path("stdlib")))
+    kind = detect_kind(prefix, library or Path(sysconfig.get_path("stdlib")))
     if kind in (UV_TOOL, PIPX):
-        requirements = [each for one in requirements for each in _expanded(one)]
+        requirements = [each for one in requirements for each in _expand_extra(one)]
     words = " ".join(map(shlex.quote, dict.fromkeys(requirements)))
     if kind == UV_TOOL:
         # Repeat earlier additions, since uv removes those that the command doesn't name.
@@ -78,12 +78,12 @@ def command(requirements: Sequence[str], prefix: Path | None = None, library: Pa
 
 
 @cache
-def extra(name: str) -> str:
+def extra_command(name: str) -> str:
     """Returns the command that adds one of Dyno's own extras."""
     return command([f"{DISTRIBUTION}[{name}]"])
 
 
-def excluded(modules: Sequence[str], requirements: Sequence[str], version: str) -> str | None:
+def find_excluded_requirement(modules: Sequence[str], requirements: Sequence[str], version: str) -> str | None:
     """Returns the first requirement for one of `modules` whose marker excludes Python `version`, or None."""
     for requirement in requirements:
         if ";" in requirement:
@@ -116,14 +116,14 @@ def only_missing(requirements: Sequence[str], ports: Sequence[Sequence[str]], mo
     """
     missing = absent(requirements)
     optional = bool(missing) and len(ports) == 1 and set(ports[0]).issuperset(missing)
-    if optional or (requirements and not more and apart()):
+    if optional or (requirements and not more and is_tool_managed()):
         return command(missing or requirements)
     return ""
 
 
-def apart() -> bool:
+def is_tool_managed() -> bool:
     """Returns whether uv or pipx manages Dyno's environment. These tools remove packages that pip installs there."""
-    return how(Path(sys.prefix), Path(sysconfig.get_path("stdlib"))) in (UV_TOOL, PIPX)
+    return detect_kind(Path(sys.prefix), Path(sysconfig.get_path("stdlib"))) in (UV_TOOL, PIPX)
 
 
 def extra_packages(name: str) -> list[str]:
@@ -138,7 +138,7 @@ def extra_packages(name: str) -> list[str]:
     return []
 
 
-def _expanded(requirement: str) -> list[str]:
+def _expand_extra(requirement: str) -> list[str]:
     """Expands one of Dyno's extras to its packages, since uv and pipx ignore a request to add Dyno itself."""
     match = re.fullmatch(rf"{DISTRIBUTION}\[([\w-]+)\]", requirement)
     return (match and extra_packages(match[1])) or [requirement]

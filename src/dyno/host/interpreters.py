@@ -61,17 +61,17 @@ def words(python: str, module: str, *options: str) -> list[str]:
     return [python, *options, "-c", START, str(Path(__file__).parents[2]), module]
 
 
-def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:
+def find_missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:
     """Returns the modules that `python` can't import, without importing them. None: this interpreter."""
     if python is None:
         return tuple(module for module in modules if not _importable(module))
-    return _missing(modules, python)
+    return _find_missing_in(modules, python)
 
 
 @cache
-def _missing(modules: tuple[str, ...], python: Path) -> tuple[str, ...]:
+def _find_missing_in(modules: tuple[str, ...], python: Path) -> tuple[str, ...]:
     # Look in site-packages first: starting an interpreter would take most of the time of `dyno list`.
-    if all(_installed(module, python.parents[1]) for module in modules):
+    if all(_is_installed(module, python.parents[1]) for module in modules):
         return ()
     done = subprocess.run([python, "-c", FIND_MISSING, *modules], capture_output=True, text=True)
     return tuple(json.loads(done.stdout)) if done.returncode == 0 else modules
@@ -81,10 +81,10 @@ def look_again() -> None:
     """Clears the caches of this module after an installation."""
     importlib.invalidate_caches()
     _find.cache_clear()
-    _missing.cache_clear()
+    _find_missing_in.cache_clear()
 
 
-def _installed(module: str, environment: Path) -> bool:
+def _is_installed(module: str, environment: Path) -> bool:
     """Returns whether the module is in the environment's site-packages."""
     directories: Iterable[str] | None = map(str, environment.glob("lib/python*/site-packages"))
     for name in accumulate(module.split("."), "{}.{}".format):

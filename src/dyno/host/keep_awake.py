@@ -73,7 +73,7 @@ class Keeper:
 
 
 @contextmanager
-def kept() -> Iterator[Keeper]:
+def keep_cores_awake() -> Iterator[Keeper]:
     """Keeps all cores of this process awake in the block.
 
     If this process is killed, the processes that keep them awake end too. Raises CannotKeepAwake.

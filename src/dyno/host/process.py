@@ -87,7 +87,7 @@ def own_session() -> dict[str, Any]:
     return {"env": environment(), "start_new_session": True, "preexec_fn": lambda: die_with_parent(parent)}
 
 
-def running(pid: int, birth: float | None = None) -> bool:
+def is_running(pid: int, birth: float | None = None) -> bool:
     """Returns whether a process is running. Zombies don't count. `birth`, its time of birth in s since 1970,
     distinguishes it from others that have had its ID."""
     import psutil

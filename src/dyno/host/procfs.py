@@ -92,11 +92,13 @@ def mounts(root: Path = ROOT, errors: str = "replace") -> list[Mount]:
         words, more = mount.split(" "), filesystem.split(" ")
         if len(words) >= 6 and len(more) >= 2:
             options = dict.fromkeys(",".join([words[5], *more[2:3]]).split(","))
-            mounts.append(Mount(_unescaped(words[4]), words[2], more[0], _unescaped(more[1]), tuple(options)))
+            mounts.append(
+                Mount(_unescape_octal(words[4]), words[2], more[0], _unescape_octal(more[1]), tuple(options))
+            )
     return mounts
 
 
-def _unescaped(text: str) -> str:
+def _unescape_octal(text: str) -> str:
     """Decodes octal escapes: mountinfo writes a blank in a name as \\040."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
@@ -175,7 +177,7 @@ class Ticks:
         return Ticks(sum(ticks), user + nice + system + irq + softirq, steal)
 
 
-def swapped(root: Path) -> tuple[int | None, int | None]:
+def read_swap_counters(root: Path) -> tuple[int | None, int | None]:
     """Returns the bytes swapped in and out since boot."""
     page = os.sysconf("SC_PAGE_SIZE")
     counters = dict(line.partition(" ")[::2] for line in read_lines(root / "proc/vmstat"))

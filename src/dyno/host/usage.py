@@ -73,7 +73,7 @@ NOTHING = Usage(0, 0, 0, 0, 0, 0, 0, 0)
 UNKNOWN = Usage(None, None, None, None, None, None, None, None)
 
 
-def own() -> Usage:
+def measure_own() -> Usage:
     """Returns the use of this process and all its threads (ended ones too), from getrusage(2) and /proc/self/io.
 
     CPU time is in steps of 1 µs. When a parent waits for a child, the kernel adds the child's input and output (but
@@ -81,16 +81,16 @@ def own() -> Usage:
     """
     # Make the kernel update the CPU time (see `of_thread_ns`).
     process_time_ns()
-    return _counted(resource.RUSAGE_SELF, *_io(ROOT / "proc/self/io"))
+    return _read_rusage(resource.RUSAGE_SELF, *_io(ROOT / "proc/self/io"))
 
 
 def of_ended_children() -> Usage:
     """Returns the use of this process's children that it has waited for, from getrusage(2). Bytes are 0, since the
     kernel adds them to this process's own."""
-    return _counted(resource.RUSAGE_CHILDREN, 0, 0, 0)
+    return _read_rusage(resource.RUSAGE_CHILDREN, 0, 0, 0)
 
 
-def of(pid: int, *, root: Path = ROOT) -> Usage:
+def measure_process(pid: int, *, root: Path = ROOT) -> Usage:
     """Returns the use of another process, of all its threads, and of its ended children if it waited for them, from
     its stat, io and task/*/status in /proc.
 
@@ -141,7 +141,7 @@ def of_tree(pids: Iterable[int]) -> Usage:
         usage, missed = NOTHING, False
         # Read parents before children, so that a child that ends meanwhile is missed rather than counted twice.
         for pid in [*pids, *(pid for pid in with_descendants(pids) if pid not in pids)]:
-            part = of(pid)
+            part = measure_process(pid)
             if part != UNKNOWN or pid in pids:
                 usage += part
             else:
@@ -167,7 +167,7 @@ def cpu_ns(pids: Iterable[int]) -> int:
     return sum(to_int(word) or 0 for word in words) * _TICK_NS
 
 
-def starved(*, root: Path = ROOT) -> bool:
+def has_waiting_threads(*, root: Path = ROOT) -> bool:
     """Returns whether another thread of this process is ready to run, but may lack a core on a busy machine. Linux
     only."""
     own = str(get_native_id())
@@ -256,7 +256,7 @@ def _io(file: Path) -> tuple[int | None, int | None, int | None]:
     return counters.get("rchar"), counters.get("read_bytes"), written
 
 
-def _counted(whose: int, *io: int | None) -> Usage:
+def _read_rusage(whose: int, *io: int | None) -> Usage:
     used = resource.getrusage(whose)
     return Usage(_ns(used.ru_utime), _ns(used.ru_stime), used.ru_nvcsw, used.ru_nivcsw, used.ru_majflt, *io)
 

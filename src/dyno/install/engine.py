@@ -50,7 +50,7 @@ def install(
             complete = False
             say(f"not installed: {why}")
         interpreters.look_again()
-    lacking = next(filter(None, (spec.through(port).lacking() for port in spec.ports)), None)
+    lacking = next(filter(None, (spec.reduce_to_port(port).explain_unavailability() for port in spec.ports)), None)
     if complete:
         say(lacking or "ready")
     return complete and not lacking
@@ -59,7 +59,7 @@ def install(
 def install_extra(packages: Sequence[str], say: Callable[[str], None], upgrade: Sequence[Requirement] = ()) -> bool:
     """Installs packages that a suite's values need, like `install`. Returns whether it succeeded."""
     try:
-        say(_installed(pip.install(Path(sys.executable), packages, say, upgrade=upgrade)) or "ready")
+        say(_describe_installed(pip.install(Path(sys.executable), packages, say, upgrade=upgrade)) or "ready")
     except InstallError as why:
         say(f"not installed: {why}")
         return False
@@ -78,9 +78,9 @@ def _steps(
         needed += port.installation
     requires = tuple(dict.fromkeys(needed.requires))
     if spec.installation.python:
-        yield lambda: _installed(make(spec, requires, groups, say, upgrade))
+        yield lambda: _describe_installed(make(spec, requires, groups, say, upgrade))
     elif requires:
-        yield lambda: _installed(pip.install(Path(sys.executable), requires, say, upgrade=upgrade))
+        yield lambda: _describe_installed(pip.install(Path(sys.executable), requires, say, upgrade=upgrade))
     # Install the packages first if Maven, which fetches programs, may be one of them.
     fetched = [each for each in needed.programs if not isinstance(each.source, GoModule) and each.path() is None]
     first = bool(spec.installation.packages and fetched) and shutil.which("mvn") is None
@@ -88,19 +88,19 @@ def _steps(
         yield lambda: _packages(spec, yes)
     for program in needed.programs:
         yield lambda program=program: programs.install(program, say)  # type: ignore[misc]
-    own = (spec.through(name) for name, port in spec.ports.items() if port.installation.packages)
+    own = (spec.reduce_to_port(name) for name, port in spec.ports.items() if port.installation.packages)
     for each in (*([] if first else [spec]), *own):
         if each.installation.packages:
             yield lambda each=each: _packages(each, yes)  # type: ignore[misc]
 
 
-def _installed(versions: dict[str, str]) -> str:
+def _describe_installed(versions: dict[str, str]) -> str:
     return (versions and f"installed {', '.join(f'{name} {at}' for name, at in sorted(versions.items()))}") or ""
 
 
 def _packages(spec: EngineSpec, yes: bool) -> str:
     """If the engine still lacks something, installs Debian packages, without starting their services."""
-    if spec.missing() or spec.needing() is None:
+    if spec.find_missing_modules() or spec.find_unmet_need() is None:
         return ""
     packages = spec.installation.packages
     listed = ", ".join(packages)
@@ -133,7 +133,7 @@ def make(
     installed. `groups` are the entry point groups of plug-ins, which are linked into the environment. The engine's
     build requirements are installed first, and the others then built without isolation. Raises InstallError."""
 
-    def required(python: Path, held: Mapping[str, str] | None = None) -> dict[str, str]:
+    def install_required(python: Path, held: Mapping[str, str] | None = None) -> dict[str, str]:
         add = partial(pip.install, python, held=held, upgrade=upgrade)
         if not spec.installation.builds:
             return add(requires, say) if requires else {}
@@ -144,7 +144,7 @@ def make(
     home = interpreters.home(spec.name, version)
     if python is not None:
         _link(python, groups)
-        return required(python)
+        return install_required(python)
     say(f"making an environment of Python {version}")
     base = find(version)
     # Create the environment in its final place, because its scripts contain their path.
@@ -154,7 +154,7 @@ def make(
         python = home / "bin" / "python"
         new = _core(python, version, say)
         # In a new environment, the engine's requirements come before the versions that Dyno has here.
-        new |= required(python, held={})
+        new |= install_required(python, held={})
         _link(python, groups)
         (home / interpreters.MARK).touch()
     except BaseException:

@@ -86,7 +86,7 @@ def closure(names: set[NormalizedName], lock: Lock) -> Lock:
         names = names | more
 
 
-def split(
+def split_by_lock(
     requirements: Sequence[Requirement], lock: Lock, held: Mapping[NormalizedName, str]
 ) -> tuple[list[Requirement], list[Requirement]]:
     """Returns the requirements that the lock file meets, and the others. If `held` has a package's name, the package
@@ -137,11 +137,11 @@ def install(
     required one, and one about packages whose version changed. `held` is for a new environment: if it has a package's
     name, the package may have only that version, and others may change.
     """
-    before = installed(python)
+    before = list_installed(python)
     try:
         run([python, "-c", "import pip"])
     except InstallError:
-        if python == Path(sys.executable) and ours.apart():
+        if python == Path(sys.executable) and ours.is_tool_managed():
             raise InstallError(f"there is no pip in {environment(python)}: {ours.command(requirements)}") from None
         raise InstallError(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
     markers: dict[str, str] = json.loads(run([python, "-c", MARKERS, Path(packaging.__file__).parents[1]]))
@@ -154,13 +154,15 @@ def install(
         names = list(map(_name, unmet))
         kept = ", ".join(f"{name} {fixed[name]} ({each})" for name, each in zip(names, unmet, strict=True))
         say(f"kept, though another version is required: {kept}; to replace it: --upgrade {' --upgrade '.join(names)}")
-    needed = [_kept(each, fixed) if each in unmet else _named(each, named) for each in needed]
+    needed = [
+        _pin_installed_version(each, fixed) if each in unmet else _apply_user_version(each, named) for each in needed
+    ]
     locked = read_lock(markers, versions)
-    met, others = split(needed, locked, {**versions, **{name: fixed[name] for name in map(_name, unmet)}})
+    met, others = split_by_lock(needed, locked, {**versions, **{name: fixed[name] for name in map(_name, unmet)}})
     with tempfile.TemporaryDirectory() as place:
         if met:
-            _verified(python, met, locked, there, {*named}, options, Path(place), may_change=held is not None)
-        verified = installed(python)
+            _install_verified(python, met, locked, there, {*named}, options, Path(place), may_change=held is not None)
+        verified = list_installed(python)
         if others:
             constraints = Path(place) / "constraints.txt"
             pins = {**fixed, **versions}
@@ -173,10 +175,10 @@ def install(
                 conflict = re.search(UNMET, why.output) and held is None
                 hint = "; installed packages are kept: --upgrade PACKAGE names one to replace" if conflict else ""
                 raise InstallError(f"{why}{hint}", why.output) from None
-    after = installed(python)
-    if unverified := _new(verified, after):
+    after = list_installed(python)
+    if unverified := _changed_versions(verified, after):
         say(f"not in the lock file, so not verified by hash: {', '.join(sorted(unverified))}")
-    new = _new(before, after)
+    new = _changed_versions(before, after)
     changes = [f"{name} {before[name]} to {new[name]}" for name in sorted(new.keys() & before.keys())]
     # A new environment has only pip's own packages, whose changes don't matter.
     if changes and held is None:
@@ -203,12 +205,12 @@ def _fits(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> bool:
     return version is None or wanted.specifier.contains(version, prereleases=True)
 
 
-def _kept(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> Requirement:
+def _pin_installed_version(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> Requirement:
     """Returns the requirement for the installed version."""
     return _with_specifier(wanted, f"=={fixed[_name(wanted)]}")
 
 
-def _named(wanted: Requirement, named: Mapping[NormalizedName, Requirement]) -> Requirement:
+def _apply_user_version(wanted: Requirement, named: Mapping[NormalizedName, Requirement]) -> Requirement:
     """Returns the requirement, or if the user named another version, that of the user."""
     by_user = named.get(_name(wanted))
     if by_user is None or not by_user.specifier:
@@ -222,7 +224,7 @@ def _with_specifier(wanted: Requirement, specifier: str) -> Requirement:
     return Requirement(f"{wanted.name}{extras}{specifier}")
 
 
-def _verified(
+def _install_verified(
     python: Path,
     wanted: Sequence[Requirement],
     locked: Lock,
@@ -250,7 +252,7 @@ def _verified(
         package.line() for name, package in needed.items() if name not in there or name in replaced or name in upgrade
     ]
     try:
-        _hashed(python, [*unchanged, *pinned], options, folder)
+        _install_with_hashes(python, [*unchanged, *pinned], options, folder)
     except InstallError as why:
         if not UNMET.search(why.output):
             raise
@@ -263,10 +265,10 @@ def _verified(
                 f" {' --upgrade '.join(others)}",
                 why.output,
             ) from None
-        _hashed(python, [package.line() for package in whole.values()], options, folder)
+        _install_with_hashes(python, [package.line() for package in whole.values()], options, folder)
 
 
-def _hashed(python: Path, lines: Sequence[str], options: Sequence[str], folder: Path) -> None:
+def _install_with_hashes(python: Path, lines: Sequence[str], options: Sequence[str], folder: Path) -> None:
     """Installs the lines of a requirements file. Lines of packages that are not installed yet have hashes. Raises
     InstallError."""
     file = folder / "requirements.txt"
@@ -286,11 +288,11 @@ def _pip(python: Path, *words: str | Path) -> list[str | Path]:
     return [python, "-m", "pip", "install", *QUIET, *words]
 
 
-def _new(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+def _changed_versions(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
     return {name: version for name, version in after.items() if before.get(name) != version}
 
 
-def installed(python: Path) -> dict[str, str]:
+def list_installed(python: Path) -> dict[str, str]:
     """Returns the version of every distribution in an interpreter's environment, by name."""
     versions: dict[str, str] = json.loads(run([python, "-c", LISTED]))
     return versions

@@ -47,7 +47,7 @@ class Measurement:
     """The test's own figures by name, each with `value` and `unit`."""
 
     @staticmethod
-    def of(name: str, line: str, result: Measured) -> Measurement:
+    def from_result(name: str, line: str, result: Measured) -> Measurement:
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         return Measurement(name, line, now, [plain(each) for each in result.samples])
 
@@ -162,7 +162,7 @@ def read(path: Path) -> Baseline:
         ours = results.is_run_file(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    return _run(path) if ours else _earlier(path)
+    return _run(path) if ours else _load_earlier_schema(path)
 
 
 def _run(path: Path) -> Baseline:
@@ -186,7 +186,7 @@ def _test(samples: Mapping[int, Sample]) -> Test:
     return Test(by_metric, next(iter(samples.values())).facts)
 
 
-def _earlier(path: Path) -> Baseline:
+def _load_earlier_schema(path: Path) -> Baseline:
     data = json.loads(text(path, MOST_BYTES))
     if data["schema"] != EARLIER:
         raise ValueError(f"it is of schema {data['schema']}, and this Dyno reads {EARLIER} and run files")

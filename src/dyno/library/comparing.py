@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dyno.contracts.model import UsageError
-from dyno.report.export import importing
+from dyno.report.export import check_import
 from dyno.report.tables import comparison, sections, wording
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import varying
+from dyno.report.tables.table import varying_params
 from dyno.results import Run, load
 from dyno.stats import compare as one
 from dyno.stats import two_runs as two
@@ -109,7 +109,7 @@ class Comparisons(Sequence[Comparison]):
     def to_pandas(self) -> pandas.DataFrame:
         """Returns a DataFrame with a line for each comparison: its fields, and a column `param_NAME` for each
         parameter. Raises UsageError without pandas."""
-        with importing("pandas", "A DataFrame"):
+        with check_import("pandas", "A DataFrame"):
             import pandas
         rows = [asdict(row) for row in self._rows]
         params = [{f"param_{name}": value for name, value in row.pop("params").items()} for row in rows]
@@ -168,9 +168,9 @@ def compare(
         raise UsageError(f"halves: expected a single run, got {1 + len(later)}")
     base = _run(run)
     if not later and not halves:
-        return _within(base, baseline, by, margin)
+        return _compare_within(base, baseline, by, margin)
     base, *runs = two.halves(base) if halves else (base, *map(_run, later))
-    return _between(base, runs, by, margin)
+    return _compare_runs(base, runs, by, margin)
 
 
 def check(
@@ -181,16 +181,16 @@ def check(
     fails if a row is unclear. Raises UsageError."""
     by = None if metric is None else named(metric)
     before, after = _run(against), _run(run)
-    pairs = two.without_weakened(two.between(before, after, by, margin))
+    pairs = two.without_weakened(two.compare_runs(before, after, by, margin))
     judged = gate(pairs, margin)
     states = [row.state for row in judged]
     passed = "slower" not in states and not pairs.lost and not (strict and "unclear" in states)
     summary = comparison.summary(states, len(pairs.lost), margin, strict, by)
-    how = wording.how(pairs.paired, comparison.GATE_LEVEL, by)
+    how = wording.explain_ratios(pairs.paired, comparison.GATE_LEVEL, by)
     at_margin = comparison.at_margin(judged, margin)
     result = Check(
-        lambda: [comparison.changed(pairs), *comparison.gated(judged, varying(after))],
-        lambda: [*comparison.gone([pairs]), *comparison.conditions(after), how, *at_margin, summary],
+        lambda: [comparison.list_differences(pairs), *comparison.list_gate_results(judged, varying_params(after))],
+        lambda: [*comparison.list_lost_rows([pairs]), *comparison.conditions(after), how, *at_margin, summary],
         lambda: {**comparison.between_data(pairs, margin, judged), "passed": passed},
         lambda data: _changes(data, [pairs]),
     )
@@ -203,30 +203,30 @@ def _run(source: RunSource) -> Run:
     return load(Path(source)) if isinstance(source, (str, Path)) else source._run
 
 
-def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
+def _compare_within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
     baseline = one.check_baseline(run, baseline)
-    tables = [*one.tables(run, by), *one.across(run, by)]
+    tables = [*one.tables(run, by), *one.tables_across_tiers(run, by)]
     how = f"{wording.how_within(by)} {comparison.equal(margin)}"
     return Comparisons(
-        lambda: comparison.within(run, tables, baseline, margin),
+        lambda: comparison.compare_within(run, tables, baseline, margin),
         lambda: [*wording.answers(run), *comparison.conditions(run), how],
         lambda: comparison.within_data(run, tables, baseline, margin),
         lambda data: [{**row, "run": data["run"]} for row in data["comparisons"]],
     )
 
 
-def _between(base: Run, runs: Sequence[Run], by: Metric | None, margin: float) -> Comparisons:
+def _compare_runs(base: Run, runs: Sequence[Run], by: Metric | None, margin: float) -> Comparisons:
     times = Counter(run.path.resolve() for run in (base, *runs))
     twice = [run.path for run in runs if times[run.path.resolve()] > 1]
     if len(runs) > 1 and twice:
         raise UsageError(f"{twice[0]} is named twice: each run is compared with the first, so name it once")
     pairs = two.with_base(base, runs, by, margin)
-    how = comparison.how(pairs, by)
-    changing = list(dict.fromkeys(name for run in runs for name in varying(run)))
+    how = comparison.explain_ratios(pairs, by)
+    changing = list(dict.fromkeys(name for run in runs for name in varying_params(run)))
     return Comparisons(
-        lambda: [*map(comparison.changed, pairs), *comparison.between(pairs, changing)],
+        lambda: [*map(comparison.list_differences, pairs), *comparison.compare_runs(pairs, changing)],
         lambda: [
-            *comparison.gone(pairs),
+            *comparison.list_lost_rows(pairs),
             *comparison.conditions(base),
             " ".join([*how, comparison.equal(margin)]),
         ],

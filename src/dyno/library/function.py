@@ -16,14 +16,14 @@ from dyno.contracts.model import UsageError, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure
 from dyno.fields import COUNTED, Sample
-from dyno.host.usage import Usage, own, peaks_since_reset, reset_peaks, without_pauses
+from dyno.host.usage import Usage, measure_own, peaks_since_reset, reset_peaks, without_pauses
 from dyno.measure.driver import measure
 from dyno.measure.loop import pick
 from dyno.measure.tally import Tally
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.two_runs import CHANCE, chance, compare_speeds, decide
 from dyno.stats.verdict import Verdict
-from dyno.suites.calls.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, is_async, unfinished
+from dyno.suites.calls.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, explain_unmeasurable, is_async
 
 PHASE = "call"
 """Phase and unit of a sample."""
@@ -59,7 +59,7 @@ class Measured:
         return tuple(values_by_block(dict(enumerate(self.samples)), metric).values())
 
 
-def measured(
+def measure_calls(
     function: Callable[..., Any],
     arguments: Sequence[Any] | None,
     samples: int,
@@ -79,20 +79,22 @@ def measured(
     """
     if arguments is not None and not len(arguments):
         raise ValueError("arguments: expected at least one, got none")
-    why = unfinished(function)
+    why = explain_unmeasurable(function)
     if inflight > 1:
         why = why or (NEEDS_ONE_BY_ONE if setup is not None else None if is_async(function) else NEEDS_ASYNC)
     if why is not None:
         raise UsageError(why)
-    calls = Calls(function, None if arguments is None else list(arguments), partial(_checked, check), setup, inflight)
+    calls = Calls(
+        function, None if arguments is None else list(arguments), partial(_check_answers, check), setup, inflight
+    )
     pace, begun, taken = Pace(duration_ns=int(seconds * 1e9)), list[Usage](), list[Sample]()
     process = (os.getpid(),)
     try:
         # The first sample is not counted, because it warms up.
         for number in range(samples + 1):
             resettable = reset_peaks(process)
-            tally = measure(lambda _: calls.slices(), pace, lambda: begun.append(own()))
-            used = without_pauses(own() - begun[-1], tally.paused)
+            tally = measure(lambda _: calls.slices(), pace, lambda: begun.append(measure_own()))
+            used = without_pauses(measure_own() - begun[-1], tally.paused)
             tally.peak_bytes = peaks_since_reset(process) if resettable else None
             if calls.not_run is not None:
                 raise UsageError(calls.not_run)
@@ -150,7 +152,7 @@ def _sample(tally: Tally, used: Usage) -> Sample:
     )
 
 
-def _checked(
+def _check_answers(
     check: Callable[[Any, Any], bool] | None,
     positions: Sequence[int],
     arguments: Sequence[Any],
@@ -164,7 +166,9 @@ def _checked(
     return len(answers)
 
 
-def judged(now: Mapping[int, float], before: Mapping[int, float], margin: float, paired: bool = False) -> Verdict:
+def judge_times(
+    now: Mapping[int, float], before: Mapping[int, float], margin: float, paired: bool = False
+) -> Verdict:
     """Compares times per operation, or bytes, by block. Returns a verdict on the ratio of speeds: above 1 is faster.
     `paired`: compares block by block.
 

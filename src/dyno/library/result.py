@@ -21,7 +21,7 @@ from dyno.runner import parent, plan, work_directory
 from dyno.runner.parent import ProgressListener, StopRule
 from dyno.stats.capacity import capacity
 from dyno.stats.estimate import Estimate
-from dyno.stats.searched import limited
+from dyno.stats.searched import is_load_limited
 from dyno.stats.summary import unsure_floors, widest
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Result:
         from dyno.report.charts import plot
 
         choice = plot.check(self._run, plot.Choice(phases, tier, params or {}, engines, baseline))
-        drawing = plot.drawing(self._run, plot.chart(self._run, chart, metric), choice, width)
+        drawing = plot.draw_chart(self._run, plot.chart(self._run, chart, metric), choice, width)
         picture = Picture(chart, drawing.svg(dark))
         if path is not None:
             picture.save(path)
@@ -228,7 +228,9 @@ class Arguments(RunRequest):
     observer: ProgressListener | None = None
 
 
-def _taking(kind: Callable[P, Arguments]) -> Callable[[Callable[[Arguments], Result]], Callable[P, Result]]:
+def _take_parameters_of(
+    kind: Callable[P, Arguments],
+) -> Callable[[Callable[[Arguments], Result]], Callable[P, Result]]:
     """Decorator that makes the function take the parameters of `Arguments` rather than an instance."""
 
     def decorate(function: Callable[[Arguments], Result]) -> Callable[P, Result]:
@@ -242,7 +244,7 @@ def _taking(kind: Callable[P, Arguments]) -> Callable[[Callable[[Arguments], Res
     return decorate
 
 
-@_taking(Arguments)
+@_take_parameters_of(Arguments)
 def run(arguments: Arguments) -> Result:
     """Measures engines with a suite, each trial in a fresh process.
 
@@ -253,11 +255,11 @@ def run(arguments: Arguments) -> Result:
     UsageError before any trial, and OSError if the results can't be saved.
     """
     path = None if arguments.path is None else Path(arguments.path)
-    chosen = plan.resumed(arguments, path) if arguments.resume and path is not None else plan.make(arguments)
+    chosen = plan.make_resumed(arguments, path) if arguments.resume and path is not None else plan.make(arguments)
     file = path or Path(f"{chosen.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     root = Path(arguments.work_dir) if arguments.work_dir is not None else work_directory.default_root()
     observer, most = arguments.observer, arguments.blocks
-    stop_rule = StopRule(widest, unsure_floors, capacity, limited)
+    stop_rule = StopRule(widest, unsure_floors, capacity, is_load_limited)
     return Result(
         parent.execute(chosen, file, root, observer, arguments.resume, arguments.overwrite, stop_rule, most)
     )

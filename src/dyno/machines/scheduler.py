@@ -32,9 +32,9 @@ WATCH_SECONDS, POLL_SECONDS, ANSWER_SECONDS, ASK_SECONDS, CLOSE_SECONDS = 0.5, 0
 TRIPS = 50
 
 
-def missing() -> str:
+def missing_dask_message() -> str:
     """Returns that Dask is missing, with the command that installs it."""
-    return f"needs Dask: {installation.extra('machines')}"
+    return f"needs Dask: {installation.extra_command('machines')}"
 
 
 class MachineLost(Exception):
@@ -84,7 +84,7 @@ class Scheduler:
         try:
             from distributed import Client
         except ImportError:
-            raise Refused(missing()) from None
+            raise Refused(missing_dask_message()) from None
         # Its messages about lost connections would stand between Dyno's own.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
@@ -129,7 +129,9 @@ class Scheduler:
             retries=0,
         )
 
-    def each(self, function: Callable[..., Any], arguments: Mapping[Machine, tuple[Any, ...]]) -> dict[Machine, Any]:
+    def call_on_each(
+        self, function: Callable[..., Any], arguments: Mapping[Machine, tuple[Any, ...]]
+    ) -> dict[Machine, Any]:
         """Calls the function on each of these machines, at the same time; returns the answers. Raises MachineLost,
         and RuntimeError with the name of the machine on which the function raised."""
         waiting = {machine: self.submit(machine, function, *given) for machine, given in arguments.items()}
@@ -197,7 +199,7 @@ class Scheduler:
         except Exception as error:
             raise MachineLost(f"lost {machine.host}") from error
 
-    def present(self) -> list[Machine]:
+    def list_present(self) -> list[Machine]:
         """Returns the machines that the scheduler knows now. Raises MachineLost."""
         try:
             machines = _one_per_host(self._workers())

@@ -116,7 +116,7 @@ def prepare(token: str, job: bytes) -> bytes:
     _remove_abandoned()
     child = _children[token] = _Child()
     try:
-        return child.ask(job, _unwanted())
+        return child.ask(job, _make_abort_check())
     except BaseException:
         end(token)
         raise
@@ -133,7 +133,7 @@ def run(token: str, moment_ns: int) -> bytes:
     try:
         if time.monotonic_ns() > moment_ns:
             raise TimeoutError("the start arrived too late")
-        return child.ask(moment_ns.to_bytes(16, "big", signed=True), _unwanted())
+        return child.ask(moment_ns.to_bytes(16, "big", signed=True), _make_abort_check())
     finally:
         end(token)
 
@@ -148,7 +148,7 @@ def describe() -> bytes:
     """Returns the description of this machine by a child. Raises ChildDied."""
     child = _Child()
     try:
-        return child.ask(b"", _unwanted())
+        return child.ask(b"", _make_abort_check())
     finally:
         child.end()
 
@@ -158,7 +158,7 @@ def clock_ns() -> int:
     return time.monotonic_ns()
 
 
-def _unwanted() -> Callable[[], bool]:
+def _make_abort_check() -> Callable[[], bool]:
     """Returns a function that tells whether the current task's result is not wanted any more: Dyno's process has
     ended, or has lost another machine."""
     from distributed import get_worker
@@ -170,11 +170,11 @@ def _unwanted() -> Callable[[], bool]:
         # Not called by a worker.
         return lambda: False
 
-    def unwanted() -> bool:
+    def is_unwanted() -> bool:
         task = worker.state.tasks.get(key)
         return task is None or task.state != "executing"
 
-    return unwanted
+    return is_unwanted
 
 
 def _remove_abandoned() -> None:
@@ -199,7 +199,7 @@ _plans: list[Path] = []
 def run_plan(plan: str, so_far: bytes) -> tuple[int, str, bytes]:
     """Executes a plan file's text by `dyno run`, which continues a run file with these contents. Returns the exit
     status, the last line of its messages, and the run file."""
-    unwanted = _unwanted()
+    unwanted = _make_abort_check()
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as place, tempfile.TemporaryFile() as messages:
         home = Path(place)
         _plans[:] = [home]

@@ -49,7 +49,7 @@ class Arrivals:
         self.last_ns = int(rounded[-1]) if count else self.last_ns
         return rounded
 
-    def until(self, moment_ns: int) -> int:
+    def take_until(self, moment_ns: int) -> int:
         """Takes all times up to `moment_ns` and returns their number. Of very many, returns the number expected at
         the rate: drawing 10^10 would take minutes."""
         count = 0

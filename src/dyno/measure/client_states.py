@@ -85,7 +85,7 @@ _watched: list[ClientStates] = []
 
 
 @contextmanager
-def watched(states: ClientStates) -> Iterator[None]:
+def watch_states(states: ClientStates) -> Iterator[None]:
     """Makes the states those of this process's current phase."""
     _watched.append(states)
     try:

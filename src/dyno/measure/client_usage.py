@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 
-from dyno.host.usage import NOTHING, Usage, own, peaks_since_reset, reset_peaks, without_pauses
+from dyno.host.usage import NOTHING, Usage, measure_own, peaks_since_reset, reset_peaks, without_pauses
 from dyno.measure.tally import Tally
 
 
@@ -27,15 +27,15 @@ class UsageMeter:
 
     def __init__(self) -> None:
         self._process = (os.getpid(),)
-        self._begin = own()
+        self._begin = measure_own()
         self._peak_reset = False
 
-    def ready(self) -> None:
+    def begin(self) -> None:
         self._peak_reset = reset_peaks(self._process)
-        self._begin = own()
+        self._begin = measure_own()
 
     def end(self, whole: Tally) -> Tally:
-        used = without_pauses(own() - self._begin, whole.paused)
+        used = without_pauses(measure_own() - self._begin, whole.paused)
         if used.voluntary_switches is not None:
             used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
         whole.usage = used

@@ -19,10 +19,10 @@ from dyno.host.process import allow_open_files, die_with_parent
 from dyno.host.usage import cpu_ns, of_ended_children, own_peak_resident_bytes, with_descendants
 from dyno.measure.barrier import Barrier
 from dyno.measure.batches import BatchRules
-from dyno.measure.client_states import ClientStates, State, watched
+from dyno.measure.client_states import ClientStates, State, watch_states
 from dyno.measure.client_usage import ENDED_CLIENTS, UsageMeter
 from dyno.measure.driver import Client, measure
-from dyno.measure.loop import uncollected
+from dyno.measure.loop import disable_collection
 from dyno.measure.position import ClientPosition, Share
 from dyno.measure.schedule import (
     BatchScheduler,
@@ -31,7 +31,7 @@ from dyno.measure.schedule import (
     SoloClient,
 )
 from dyno.measure.slices import Announce, Rounds
-from dyno.measure.tally import Tally, reported
+from dyno.measure.tally import Tally, run_reported
 
 START_TIMEOUT = 120
 FILES_PER_CLIENT, SPARE_FILES = 8, 200
@@ -99,7 +99,7 @@ def run_phase(
     ids of the server's processes. `ready` is called once in this process, when all clients have warmed up and are
     about to start. `share`: the clients of this machine, if others run elsewhere; the phase then is one batch."""
     if phase.reported:
-        return reported(workload, phase, pace, ready)
+        return run_reported(workload, phase, pace, ready)
     native = isinstance(workload, NativeWorkload) and workload.native_port(phase) is not None
     connections = clients if native else 0
     cores, turns = len(os.sched_getaffinity(0)), 0
@@ -121,8 +121,8 @@ def run_phase(
     served = with_descendants(server)
     task = Task(workload, phase, clients, pace, states, group, served, announce, connections, turns, share)
     # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.
-    with uncollected(), watched(states):
-        tally = _threads(task, ready) if threads else _merged(_processes(task, ready))
+    with disable_collection(), watch_states(states):
+        tally = _threads(task, ready) if threads else _merge_tallies(_processes(task, ready))
     tally.exclude_idle_time(connections or clients)
     tally.processes = 1 if threads else clients
     tally.load = NATIVE_LOAD if connections else LIBRARY_LOAD
@@ -135,7 +135,7 @@ def _native_processes(connections: int, cores: int) -> int:
     return max(min(connections // CONNECTIONS, max(cores // 4, 2), cores), 1)
 
 
-def _merged(tallies: list[Tally]) -> Tally:
+def _merge_tallies(tallies: list[Tally]) -> Tally:
     whole = tallies[0]
     for tally in tallies[1:]:
         whole.merge(tally)
@@ -245,7 +245,7 @@ def _threads(task: Task, ready: Callable[[], object]) -> Tally:
 
     def all_ready() -> None:
         ready()
-        usage.ready()
+        usage.begin()
 
     if clients == 1:
         return usage.end(_client(task, ClientPosition(share=task.share), all_ready))
@@ -267,7 +267,7 @@ def _threads(task: Task, ready: Callable[[], object]) -> Tally:
         thread.start()
     for thread in threads:
         thread.join()
-    return usage.end(_merged(_tallies(results)))
+    return usage.end(_merge_tallies(_tallies(results)))
 
 
 def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
@@ -302,13 +302,13 @@ def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, pare
     die_with_parent(parent)
     usage = UsageMeter()
 
-    def ready() -> None:
+    def wait_for_start() -> None:
         sender.send(READY)
         barrier.wait(START_TIMEOUT)
-        usage.ready()
+        usage.begin()
 
     try:
-        tally = _client(task, position, ready)
+        tally = _client(task, position, wait_for_start)
         # Closing the engine may write, which belongs to this phase.
         task.workload.release()
         result: Tally | BaseException = usage.end(tally)

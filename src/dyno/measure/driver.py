@@ -13,7 +13,7 @@ from dyno.measure import pipelined
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.batches import FOREVER_NS, BatchTime, RunBatch
 from dyno.measure.input_loader import InputLoader, touch_inputs
-from dyno.measure.loop import InputFeed, Loop, bulk, pick, uncollected
+from dyno.measure.loop import InputFeed, Loop, bulk, disable_collection, pick
 from dyno.measure.memory_limit import MemoryLimit
 from dyno.measure.pauses import PauseMeter
 from dyno.measure.phase_limits import PhaseLimits
@@ -48,7 +48,7 @@ def measure(
     returns the CPU time in ns that the server has used. `announce` is called before a check that may take long.
     `make` constructs another kind of client, with the same arguments.
     """
-    with uncollected():
+    with disable_collection():
         return (make or Client)(rounds, pace, position, scheduler, writes, watch, announce).measure(ready, hot)
 
 
@@ -209,7 +209,7 @@ class Client:
         if waiting and isinstance(waiting[0], Bulk):
             return self._run_bulk(waiting[0], start, limit - start)
         deadline = min(limit, start + self._batch_ns())
-        if pipelined.wanted(waiting):
+        if pipelined.wanted_operations(waiting):
             return self._run_pipelined(start, deadline, limit)
         return self._run_slices(start, deadline, limit)
 

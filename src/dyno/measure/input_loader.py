@@ -39,7 +39,9 @@ class InputLoader:
         wanted = self._scheduler.operations()
         now = self._loop.now
         memory = self.memory_limit()
-        queue.load(lambda: queue.operations >= max(wanted, pipelined.wanted(queue.waiting)) or memory.full(now()))
+        queue.load(
+            lambda: queue.operations >= max(wanted, pipelined.wanted_operations(queue.waiting)) or memory.full(now())
+        )
 
     def load_due(self, queue: InputQueue, queues: int = 1) -> None:
         """Builds the inputs of all operations that are due in the phase of an open loop, so that the schedule need

@@ -1,8 +1,8 @@
 """The timed loops in Python, the call of a bulk phase, and the choice between these loops and the native ones.
 
 The Python loops are used if the native ones (`rust/measure/src/steps.rs`) were not built, and keep the same contract.
-While a loop runs, garbage collection is off (see `uncollected`). Inputs are built before the loop, and answers are
-checked after it.
+While a loop runs, garbage collection is off (see `disable_collection`). Inputs are built before the loop, and answers
+are checked after it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.native import REMEDY, loaded
+from dyno.contracts.native import REMEDY, load_native
 from dyno.contracts.suite import Bulk, Failure
 from dyno.host.usage import of_thread_ns
 
@@ -54,7 +54,7 @@ def calibrate() -> None:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def disable_collection() -> Iterator[None]:
     """Switches garbage collection off in the block: the collector would mostly traverse inputs and answers that Dyno
     holds. An inner block does nothing. The outermost block collects at its start, and switches collection on again at
     its end."""
@@ -161,7 +161,7 @@ def bulk(work: Bulk, feed: InputFeed) -> tuple[Any, int]:
     except MemoryError:
         raise
     except Exception as error:
-        answer = Failure.of(error)
+        answer = Failure.from_error(error)
     return answer, now() - start - feed.paused_ns
 
 
@@ -241,7 +241,7 @@ class Loop(Protocol):
 
 def native() -> ModuleType | None:
     """Returns the native module; None if it was not built."""
-    return cast("ModuleType | None", loaded())
+    return cast("ModuleType | None", load_native())
 
 
 def pick(name: str = "auto") -> Loop:
@@ -252,7 +252,7 @@ def pick(name: str = "auto") -> Loop:
     return cast(Loop, sys.modules[__name__] if built is None or name == "python" else built)
 
 
-def about(loop: Loop) -> dict[str, Any]:
+def describe_loop(loop: Loop) -> dict[str, Any]:
     """Returns the loop's name and clock, the version of Python, and the loop's own cost, measured on a trivial
     callable.
 
@@ -267,7 +267,7 @@ def about(loop: Loop) -> dict[str, Any]:
         begin = loop.now()
         _, stamps = loop.closed((nothing,), arguments, begin + 10**12, repr)
         costs.append((loop.now() - begin) / SAMPLE)
-        starts, ends = resolved(stamps)
+        starts, ends = resolve_stamps(stamps)
         spans.append(float(np.median(ends - starts)))
     cost, span = float(np.median(costs)), float(np.median(spans))
     return {
@@ -294,7 +294,7 @@ def monotonic_ahead_ns(loop_now: Callable[[], int]) -> int:
     return min(readings)[1]
 
 
-def resolved(stamps: Resolvable) -> tuple[Times, Times]:
+def resolve_stamps(stamps: Resolvable) -> tuple[Times, Times]:
     """Returns the starts and ends as arrays."""
     starts, ends = stamps.resolve()
     convert: Any = np.frombuffer if isinstance(starts, bytearray) else np.asarray

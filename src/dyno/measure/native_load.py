@@ -26,7 +26,7 @@ from dyno.measure.memory_limit import HELD_BYTES
 from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
 from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
-from dyno.measure.tally import Tally, checked, succeeded
+from dyno.measure.tally import Tally, check_answers, select_succeeded
 from dyno.measure.warm_up import WarmUpRound
 
 
@@ -50,12 +50,12 @@ class NativeSlice(Slice):
         """Decodes the next responses of the slice, and appends the answers."""
         done, count = self.done, len(self._calls)
 
-        def taken(at: int, response: Any) -> Any:
+        def convert_response(at: int, response: Any) -> Any:
             call = self._calls[at % count]
             convert = call.failed if type(response) is Failure else call.answer
             return convert(self.arguments[at], response)
 
-        self.answers = self.answers + [taken(at, response) for at, response in enumerate(responses, done)]
+        self.answers = self.answers + [convert_response(at, response) for at, response in enumerate(responses, done)]
 
 
 class Lane:
@@ -77,7 +77,7 @@ class Lane:
     def slices(self) -> list[NativeSlice]:
         return [one for one in self.queue.waiting if isinstance(one, NativeSlice)]
 
-    def due(self, origin: int) -> Times:
+    def due_times(self, origin: int) -> Times:
         """Returns when the remaining operations are due, in ns; empty for a closed loop."""
         dues = [one.due[one.done :] for one in self.slices if one.due is not None]
         return np.concatenate(dues) + origin if dues else np.empty(0, np.int64)
@@ -169,7 +169,7 @@ class NativeClients(Client):
         wanted = max(-(-self._scheduler.operations() // len(self._lanes)), 1)
         memory = self._inputs.memory_limit()
 
-        def enough(lane: Lane) -> bool:
+        def has_enough(lane: Lane) -> bool:
             operations = lane.queue.operations
             return operations >= wanted or (operations > 0 and memory.full(self._loop.now()))
 
@@ -178,7 +178,7 @@ class NativeClients(Client):
             if on_schedule:
                 self._inputs.load_due(lane.queue, len(self._lanes))
             else:
-                lane.queue.load(partial(enough, lane))
+                lane.queue.load(partial(has_enough, lane))
         self._give(self._lanes)
 
     def _give(self, lanes: Sequence[Lane]) -> None:
@@ -203,12 +203,12 @@ class NativeClients(Client):
                 spent += sent.over - sent.start
                 batch = sent.decoded()
                 operations += sent.operations
-                succeeded(batch.result.answers, len(batch.failures))
+                select_succeeded(batch.result.answers, len(batch.failures))
                 # A slice that the time cut is checked too: the check learns what was written.
                 slices = [slice_ for lane in lanes for slice_ in lane.slices]
                 for slice_ in slices:
                     if slice_.done:
-                        checked(slice_.work.check, slice_.answers)
+                        check_answers(slice_.work.check, slice_.answers)
                 if any(slice_.left for slice_ in slices):
                     return WarmUpRound(spent, False, operations)
                 for lane in lanes:
@@ -219,7 +219,7 @@ class NativeClients(Client):
                 lane.close()
 
     def _run(self, lanes: Sequence[Lane], start: int, length_ns: int, elapsed_ns: int | None = None) -> Sent:
-        dues = None if elapsed_ns is None else [lane.due(start - elapsed_ns) for lane in lanes]
+        dues = None if elapsed_ns is None else [lane.due_times(start - elapsed_ns) for lane in lanes]
         moments = None if dues is None else [due.tolist() for due in dues]
         most = HELD_BYTES // self._position.clients
         received = self._wire.run(moments, start, start + min(length_ns, FOREVER_NS), most, self._report_slow)

@@ -19,17 +19,17 @@ from dyno.contracts.roles import FilesWorkload, PayloadWorkload, PlacedWorkload
 from dyno.contracts.suite import Job, Workload
 from dyno.fields import COUNTED, FIELDS, HISTOGRAMS, Sample
 from dyno.host import filesystem, pagecache
-from dyno.host.process import running
+from dyno.host.process import is_running
 from dyno.host.procfs import difference
 from dyno.host.usage import (
     Usage,
     device,
+    has_waiting_threads,
+    measure_own,
     of_thread_ns,
     of_tree,
-    own,
     peaks_since_reset,
     reset_peaks,
-    starved,
     with_descendants,
 )
 from dyno.measure.clients import run_phase
@@ -57,7 +57,7 @@ class Stopwatch:
         self._since = now
 
 
-def sampled(
+def measure_phase(
     workload: Workload,
     phase: Phase,
     job: Job,
@@ -69,12 +69,12 @@ def sampled(
     """Measures a phase and adds its laps to `spent`. Raises Absent if the phase makes no sense for the engine, and
     ServerDied. `announce` is called before checks that may take long. `run` runs the clients, with the arguments of
     `dyno.measure.clients.run_phase`."""
-    rest(serving(job), job.home)
+    rest(server_pids(job), job.home)
     # A floor engine stores nothing that could be cold. It is measured without the eviction, for the harness's cost.
     cold = phase.temperature == "cold" and not job.spec.floor
     residency = chill(workload, job) if cold else None
     # Looked up here because a restarted server has other processes.
-    server = serving(job)
+    server = server_pids(job)
     place = (workload.place() if isinstance(workload, PlacedWorkload) else None) or job.home
     served_before, device_before, peaks_reset = of_tree(server), device(place), False
     spent.lap("rest")
@@ -83,7 +83,7 @@ def sampled(
     maintenance = job.spec.crashes.maintenance if pace.limits and phase.writes else None
     done_before = 0
 
-    def ready() -> None:
+    def begin_counting() -> None:
         nonlocal served_before, device_before, done_before, peaks_reset
         spent.lap("hot")
         if maintenance is not None and maintenance.times is not None:
@@ -92,9 +92,9 @@ def sampled(
         # Read again when the clients start, after the untimed round.
         served_before, device_before = of_tree(server), device(place)
 
-    tally = run(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
+    tally = run(workload, phase, job.clients, job.spec.clients, pace, begin_counting, server, announce)
     # A node that the workload has killed is no longer among the server's processes.
-    if not all(running(pid) for pid in server if pid in serving(job)):
+    if not all(is_running(pid) for pid in server if pid in server_pids(job)):
         # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.
         raise ServerDied("its server ended in the middle of the phase")
     served = of_tree(server) - served_before
@@ -102,7 +102,7 @@ def sampled(
     moved = {name: difference(device_before[name], count) for name, count in device(place).items()}
     # The counters of a device that was detached and attached again restart at 0.
     moved = {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
-    mine = own()
+    mine = measure_own()
     spent.lap("phase")
     # If the clients were processes of their own, this opens the engine, and its background threads continue their
     # work.
@@ -112,7 +112,11 @@ def sampled(
         times = maintenance.times
         done = {maintenance.what: None if times is None else max(times(engine) - done_before, 0)}
     settled = settle(server) if phase.writes else None
-    wrote = tally.usage.written_bytes, (own() - mine).written_bytes, (of_tree(server) - served_before).written_bytes
+    wrote = (
+        tally.usage.written_bytes,
+        (measure_own() - mine).written_bytes,
+        (of_tree(server) - served_before).written_bytes,
+    )
     announce()
     if not tally.void and not job.spec.floor:
         try:
@@ -124,7 +128,9 @@ def sampled(
     if isinstance(workload, PayloadWorkload):
         payload_bytes = workload.payload_bytes(phase, tally.items)
     measured, where = {name: getattr(tally, name) for name in COUNTED}, f"phase {phase.name}: facts"
-    histograms = {each.name: _encoded(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS}
+    histograms = {
+        each.name: _encode_histograms(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS
+    }
     loaded = job.server is not None and not phase.reported
     library_works = job.spec.server is not None and job.spec.server.library_works
     return Sample(
@@ -141,7 +147,7 @@ def sampled(
         slowest_at_ns=None if tally.slowest is None else tally.slowest[1],
         series=tally.points or tally.series.points(),
         machines=tally.machines,
-        temperature=reached(phase, tally, residency, served),
+        temperature=judge_temperature(phase, tally, residency, served),
         residency=residency,
         client=asdict(tally.usage),
         server=asdict(served) if server else None,
@@ -157,12 +163,12 @@ def sampled(
     )
 
 
-def serving(job: Job) -> list[int]:
+def server_pids(job: Job) -> list[int]:
     """Returns the ids of the server's processes; empty without a server, or with the user's own."""
     return [] if job.server is None else list(job.server.pids())
 
 
-def _encoded(recorder: Recorder | dict[str, Recorder] | None) -> Any:
+def _encode_histograms(recorder: Recorder | dict[str, Recorder] | None) -> Any:
     """Encodes a histogram, or a table of histograms by name."""
     if isinstance(recorder, dict):
         return {name: each.encode() for name, each in recorder.items()}
@@ -205,7 +211,7 @@ def _is_cold(resident_bytes: int | None, file_bytes: int) -> bool:
     return resident_bytes is not None and resident_bytes * 100 <= file_bytes * COLD_PERCENT
 
 
-def reached(phase: Phase, tally: Tally, residency: Mapping[str, Any] | None, served: Usage) -> str:
+def judge_temperature(phase: Phase, tally: Tally, residency: Mapping[str, Any] | None, served: Usage) -> str:
     """Returns the temperature at which a phase was measured: the requested one, or 'lukewarm' if it is not proven.
 
     A phase was cold if at most 1 % of the files was resident when the engine was opened, and if the clients or the
@@ -268,7 +274,7 @@ def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = Q
         after = _work(pids)
         computed, wrote = map(difference, before, after)
         # Unknown counters count as no work. An engine that gets no core is not at rest.
-        still = (computed or 0) < BUSY_SHARE * window_ns and not wrote and not starved()
+        still = (computed or 0) < BUSY_SHARE * window_ns and not wrote and not has_waiting_threads()
         quiet = quiet + 1 if still else 0
         if quiet == windows:
             return True
@@ -279,7 +285,7 @@ def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = Q
 def _work(server: list[int]) -> tuple[int | None, int | None]:
     """Returns the CPU time and the bytes written so far. The CPU time of this thread is left out, because it is
     expensive to read the counters of a server's processes."""
-    used, watching = own(), sum(of_thread_ns())
+    used, watching = measure_own(), sum(of_thread_ns())
     if server:
         used += of_tree(server)
     if used.user_ns is None or used.system_ns is None:

@@ -14,7 +14,7 @@ from dyno.measure.batches import FOREVER_NS, MOST, OPERATIONS, BatchTime
 from dyno.measure.loop import Loop, Times
 from dyno.measure.memory_limit import MemoryLimit
 from dyno.measure.slices import Slice
-from dyno.measure.tally import Tally, succeeded
+from dyno.measure.tally import Tally, select_succeeded
 
 
 class PipelinedBatch(NamedTuple):
@@ -34,7 +34,7 @@ class PipelinedBatch(NamedTuple):
     """Whether the time ran out before the slices did."""
 
 
-def wanted(waiting: Sequence[Slice | Bulk]) -> int:
+def wanted_operations(waiting: Sequence[Slice | Bulk]) -> int:
     """Returns the number of operations for which a batch should have inputs; 0 for operations that run one after the
     other. It is large enough that the batch's end, when fewer and fewer operations are in flight, weighs little."""
     if waiting and isinstance(waiting[0], Slice) and waiting[0].work.many is not None:
@@ -69,8 +69,8 @@ def _run(
     if first.many is None or any(slice_.work.many is not first.many for slice_ in slices):
         raise ValueError("slices that wait together are under way in one loop")
 
-    def failed(error: Exception) -> Failure:
-        failures.append(Failure.of(error))
+    def record_failure(error: Exception) -> Failure:
+        failures.append(Failure.from_error(error))
         return failures[-1]
 
     arguments = tuple(chain.from_iterable(slice_.arguments[slice_.done :] for slice_ in slices))
@@ -78,7 +78,9 @@ def _run(
     if all(slice_.due is not None for slice_ in slices):
         due = np.concatenate([slice_.due[slice_.done :] for slice_ in slices if slice_.due is not None]) + origin
     moments = None if due is None else due.tolist()
-    result = pipelined_loop.many(first.many, first.places, arguments, moments, deadline, full, failed)
+    result = pipelined_loop.run_pipelined(
+        first.many, first.places, arguments, moments, deadline, full, record_failure
+    )
     over, counts, at = pipelined_loop.now(), list[tuple[Slice, int]](), 0
     for slice_ in slices:
         count = min(slice_.left, len(result.answers) - at)
@@ -99,17 +101,19 @@ def record(batch: PipelinedBatch, tally: Tally, time: BatchTime, pace: Pace) -> 
     result, base = batch.result, tally.elapsed_ns
     starts, ends = (np.asarray(times, dtype=np.int64) for times in result.stamps)
     spans = ends - starts
-    good = succeeded(result.answers, len(batch.failures))
+    good = select_succeeded(result.answers, len(batch.failures))
     tally.operations += len(spans)
     if len(starts):
         tally.last_begun_ns = int(starts.max()) - batch.start + base
-    weights = list(chain.from_iterable(_latest(slice_.work.weights, slice_, count) for slice_, count in batch.slices))
+    weights = list(
+        chain.from_iterable(_latest_values(slice_.work.weights, slice_, count) for slice_, count in batch.slices)
+    )
     tally.items += int(np.asarray(weights)[good].sum()) if weights else len(spans) - len(batch.failures)
     # The tally expects the order of ends; these are in the order of starts.
     order = np.argsort(ends[good], kind="stable")
     tally.add_spans((ends[good] - batch.start + base)[order], spans[good][order])
     if kinds := list(
-        chain.from_iterable(_latest(slice_.work.kinds, slice_, count) for slice_, count in batch.slices)
+        chain.from_iterable(_latest_values(slice_.work.kinds, slice_, count) for slice_, count in batch.slices)
     ):
         tally.add_kinds(kinds, spans, good)
     if batch.due is not None:
@@ -129,6 +133,6 @@ def record(batch: PipelinedBatch, tally: Tally, time: BatchTime, pace: Pace) -> 
     tally.full_ns += time.full_ns
 
 
-def _latest(values: Sequence[Any] | None, slice_: Slice, count: int) -> Sequence[Any]:
+def _latest_values(values: Sequence[Any] | None, slice_: Slice, count: int) -> Sequence[Any]:
     """Returns the values of a slice's operations that were done last, `count` of them; empty without values."""
     return () if values is None else values[slice_.done - count : slice_.done]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dyno.contracts.suite import InFlight
 from dyno.measure.loop import Failed, Stamps
 
-__all__ = ["BatchResult", "many", "now"]
+__all__ = ["BatchResult", "now", "run_pipelined"]
 FOREVER_NS = 1 << 60
 
 
@@ -26,7 +26,7 @@ class BatchResult(NamedTuple):
     """Whether the batch ended because memory ran out, before its time and its arguments did."""
 
 
-def many(
+def run_pipelined(
     way: InFlight,
     places: int,
     arguments: Sequence[Any],

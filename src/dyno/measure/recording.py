@@ -9,7 +9,7 @@ from dyno.contracts.suite import Failure
 from dyno.measure import pipelined
 from dyno.measure.batches import BatchTime
 from dyno.measure.slices import LoopResult, Slice
-from dyno.measure.tally import Tally, succeeded
+from dyno.measure.tally import Tally, select_succeeded
 
 
 class BatchRecorder:
@@ -46,7 +46,7 @@ class BatchRecorder:
         starts, ends = result.times()
         spans = ends - starts
         part = slice(result.first, result.first + done)
-        good = succeeded(result.answers, len(result.failures))
+        good = select_succeeded(result.answers, len(result.failures))
         tally.operations += done
         if work.weights is None:
             tally.items += done - len(result.failures)

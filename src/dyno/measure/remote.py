@@ -30,7 +30,7 @@ from dyno.host.process import die_with_parent
 from dyno.host.procfs import ROOT, quota_cores
 from dyno.machines.tasks import read_frame, write_frame
 from dyno.measure.clients import run_phase
-from dyno.measure.loop import about, pick
+from dyno.measure.loop import describe_loop, pick
 from dyno.measure.messages import (
     ClientsDone,
     ClientsFailed,
@@ -88,7 +88,7 @@ def _describe_machine() -> MachineDescribed:
     loop = pick()
     loop.calibrate()
     python = ".".join(map(str, sys.version_info[:3]))
-    return MachineDescribed(dyno.__version__, python, _cores(), about(loop))
+    return MachineDescribed(dyno.__version__, python, _cores(), describe_loop(loop))
 
 
 def _cores() -> float:

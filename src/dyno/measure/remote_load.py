@@ -119,14 +119,14 @@ def _run_clients(
     token = os.urandom(8).hex()
     try:
         jobs = {machine: (token, request) for machine, request in requests.items()}
-        prepared = scheduler.each(tasks.prepare, jobs)
+        prepared = scheduler.call_on_each(tasks.prepare, jobs)
         readiness = {machine: _check_answer(machine, answer, ClientsReady) for machine, answer in prepared.items()}
         before = {machine: scheduler.offset(machine) for machine in requests}
         ready()
         lead = LEAD_NS + max(offset.uncertainty_ns for offset in before.values())
         start = monotonic_ns() + lead
         starts = {machine: (token, start + offset.ns) for machine, offset in before.items()}
-        ended = scheduler.each(tasks.run, starts)
+        ended = scheduler.call_on_each(tasks.run, starts)
         done = {machine: _check_answer(machine, answer, ClientsDone) for machine, answer in ended.items()}
         after = {machine: scheduler.offset(machine) for machine in requests}
     except BaseException:

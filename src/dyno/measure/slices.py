@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dyno.contracts.pace import FOREVER_NS
 from dyno.contracts.suite import Bulk, Failure, Operations, Reported, Work
 from dyno.measure.arrivals import Arrivals
-from dyno.measure.loop import Loop, Resolvable, Times, resolved
+from dyno.measure.loop import Loop, Resolvable, Times, resolve_stamps
 
 Rounds = Callable[[int], Iterator[Work]]
 """Builds the slices of a round, given the round's number."""
@@ -101,7 +101,7 @@ class InputQueue:
         or not. Nothing can be loaded after it."""
         slices = [one for one in self.waiting if isinstance(one, Slice)]
         built = sum(int((one.due[one.done :] <= moment_ns).sum()) for one in slices if one.due is not None)
-        return built + (0 if self._arrivals is None else self._arrivals.until(moment_ns))
+        return built + (0 if self._arrivals is None else self._arrivals.take_until(moment_ns))
 
     @property
     def horizon_ns(self) -> int:
@@ -164,7 +164,7 @@ class LoopResult(NamedTuple):
 
     def times(self) -> tuple[Times, Times]:
         """Returns when each operation began and ended. Computed on demand, since another slice may follow at once."""
-        return resolved(self.stamps)
+        return resolve_stamps(self.stamps)
 
 
 def run_slice(
@@ -176,8 +176,8 @@ def run_slice(
     """
     failures: list[Failure] = []
 
-    def failed(error: Exception) -> Failure:
-        failures.append(Failure.of(error))
+    def record_failure(error: Exception) -> Failure:
+        failures.append(Failure.from_error(error))
         return failures[-1]
 
     work, first, now = slice_.work, slice_.done, loop.now
@@ -197,9 +197,9 @@ def run_slice(
         if calls and (at := first % len(calls)):
             calls = (*calls[at:], *calls[:at])
         if due is None:
-            answers, stamps = loop.closed(calls, arguments, deadline, failed, start if waits else 0)
+            answers, stamps = loop.closed(calls, arguments, deadline, record_failure, start if waits else 0)
         else:
-            answers, stamps = loop.paced(calls, arguments, due[first:] + origin, deadline, failed)
+            answers, stamps = loop.paced(calls, arguments, due[first:] + origin, deadline, record_failure)
         leaving = now()
     over = now()
     slice_.answers = slice_.answers + answers if first else answers

@@ -21,7 +21,7 @@ from dyno.contracts.pace import FOREVER_NS, LIBRARY_LOAD, Pace
 from dyno.contracts.rank import rank
 from dyno.contracts.suite import Failure, Operations, Report, Reported, Workload
 from dyno.fields import FIELDS, Counted
-from dyno.host.usage import NOTHING, of_ended_children, own
+from dyno.host.usage import NOTHING, measure_own, of_ended_children
 from dyno.measure.loop import Times
 from dyno.measure.series import Series
 
@@ -32,7 +32,7 @@ ZERO = ("operations", "items", "elapsed_ns", "busy_ns", "wall_ns", "errors", "ch
 """Counts that begin at 0."""
 
 
-def succeeded(answers: Sequence[Any], failures: int) -> Good:
+def select_succeeded(answers: Sequence[Any], failures: int) -> Good:
     """Selects the operations that did not raise. Raises Wrong for an answer that is a Failure although its operation
     did not raise."""
     failed = positions(answers, Failure)
@@ -45,7 +45,7 @@ def succeeded(answers: Sequence[Any], failures: int) -> Good:
     return good
 
 
-def checked(check: Callable[..., int], *arguments: Any) -> int:
+def check_answers(check: Callable[..., int], *arguments: Any) -> int:
     """Returns the number of compared answers. Raises Wrong, also for an answer of a shape that the check can't
     handle."""
     try:
@@ -153,7 +153,7 @@ class Tally(Counted):
         """Runs a check, and adds its number of answers and its time. Raises Wrong."""
         begin = monotonic_ns()
         try:
-            self.checked += checked(check, *arguments)
+            self.checked += check_answers(check, *arguments)
         finally:
             self.check_ns += monotonic_ns() - begin
 
@@ -270,7 +270,7 @@ def _sums(mine: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: mine.get(name, 0) + other.get(name, 0) for name in {**mine, **other}}
 
 
-def _merged(mine: Any, other: Any) -> Any:
+def _merge_values(mine: Any, other: Any) -> Any:
     """Merges recorders, tables of recorders by name, or series; None if both are None."""
     if isinstance(mine, dict):
         for name, recorder in other.items():
@@ -292,28 +292,28 @@ _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
     # 'budget' and 'duration' exclude each other; 'count' yields to all others.
     fields.REASON: partial(max, key=("count", "budget", "duration", "checks").index),
     fields.SLOWEST: _largest,
-    fields.TOGETHER: _merged,
+    fields.TOGETHER: _merge_values,
 }
 
 
 # -- a phase that an outside tool executes and measures -----------------------------------------------------
 
 
-def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:
+def run_reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:
     """Runs the tool for the whole phase, with the tool's own clients and at its own pace: a rate has no effect."""
     with workload.connect() as port:
         (work,) = workload.work(phase, port, 0, 1, 0)
         if not isinstance(work, Reported):
             raise TypeError(f"phase {phase.name} is declared `reported`, but its work is not")
         ready()
-        before, mine, begin = of_ended_children(), own(), monotonic_ns()
+        before, mine, begin = of_ended_children(), measure_own(), monotonic_ns()
         report = work.call(pace.limit_ns)
         wall_ns, used = monotonic_ns() - begin, of_ended_children() - before
         tally = _tally(report, f"the report of phase {phase.name}")
         tally.wall_ns = wall_ns
         user, system = report.cpu_ns or (used.user_ns, used.system_ns)
         # The kernel adds the bytes of a child that has ended to its parent's.
-        tally.usage = replace(NOTHING, user_ns=user, system_ns=system, read_bytes=(own() - mine).read_bytes)
+        tally.usage = replace(NOTHING, user_ns=user, system_ns=system, read_bytes=(measure_own() - mine).read_bytes)
         try:
             tally.checked = work.check(report)
         except Wrong as wrong:
@@ -332,9 +332,9 @@ def _tally(report: Report, where: str) -> Tally:
         reported_by=None if report.own else checked_text(report.tool, f"{where}: tool"),
     )
     tally.facts, tally.child_peak_bytes = report.facts, report.peak_bytes
-    tally.latency = _recorded(report.latencies)
-    tally.by_kind = {kind: _recorded(values) for kind, values in report.by_kind.items()}
-    tally.by_part = {part: _recorded(values) for part, values in report.by_part.items()}
+    tally.latency = _record_values(report.latencies)
+    tally.by_kind = {kind: _record_values(values) for kind, values in report.by_kind.items()}
+    tally.by_part = {part: _record_values(values) for part, values in report.by_part.items()}
     tally.points = tuple(
         {
             name: None if value is None and name == "p50_ns" else checked_count(value, f"{where}: series: {name}")
@@ -345,7 +345,7 @@ def _tally(report: Report, where: str) -> Tally:
     return tally
 
 
-def _recorded(values: Iterable[tuple[int, int]]) -> Recorder:
+def _record_values(values: Iterable[tuple[int, int]]) -> Recorder:
     recorder = Recorder()
     for value_ns, times in values:
         recorder.add_many(value_ns, times)

@@ -10,7 +10,7 @@ from dyno.contracts.suite import Failure, Operations, Work
 from dyno.measure import pipelined
 from dyno.measure.loop import InputFeed, Loop, bulk
 from dyno.measure.slices import HeldTransaction, Rounds, Slice, run_slice
-from dyno.measure.tally import checked, succeeded
+from dyno.measure.tally import check_answers, select_succeeded
 
 WARM = 1_000_000
 """Number of the first warm-up round. Warm-up rounds have their own inputs, and the measured inputs don't depend on
@@ -91,9 +91,9 @@ def run_untimed(work: Work, limit_ns: int, loop: Loop, held: HeldTransaction) ->
         run = Untimed(pipelined.run_untimed(slice_, limit_ns), slice_.left > 0)
     else:
         result = run_slice(loop, slice_, loop.now() + limit_ns, held)
-        succeeded(result.answers, len(result.failures))
+        select_succeeded(result.answers, len(result.failures))
         run = Untimed(result.over - result.begun, slice_.left > 0, slice_.done)
-    checked(work.check, slice_.answers)
+    check_answers(work.check, slice_.answers)
     return run
 
 
@@ -101,5 +101,5 @@ def _run_bulk(work: Any, limit_ns: int) -> Untimed:
     feed = InputFeed(work.feed, limit_ns, shared=work.counted is not None)
     answer, elapsed_ns = bulk(work, feed)
     if type(answer) is not Failure:
-        checked(work.check, answer, feed.taken)
+        check_answers(work.check, answer, feed.taken)
     return Untimed(elapsed_ns, feed.out_of_time)

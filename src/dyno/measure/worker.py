@@ -19,19 +19,19 @@ from typing import NoReturn, cast
 from dyno import registry
 from dyno.contracts import declarations
 from dyno.contracts.cleanup import finally_
-from dyno.contracts.declarations import EngineError, InvalidValue, doing, exception_text, typed_text
+from dyno.contracts.declarations import EngineError, InvalidValue, convert_engine_errors, exception_text, typed_text
 from dyno.contracts.decoded_types import Resources, Used
 from dyno.contracts.model import Absent, Caveat, Refused, Unavailable, Value, Wrong
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.roles import OpeningWorkload, TrialFactsWorkload
 from dyno.contracts.suite import Job, Suite, Workload
 from dyno.host.process import die_with_parent
-from dyno.host.usage import of_tree, own, own_peak_resident_bytes, peak_resident_bytes
+from dyno.host.usage import measure_own, of_tree, own_peak_resident_bytes, peak_resident_bytes
 from dyno.machines.scheduler import MachineLost
 from dyno.measure.client_states import describe_late_clients
 from dyno.measure.client_usage import ENDED_CLIENTS
 from dyno.measure.clients import ClientDied, run_phase
-from dyno.measure.loop import about, clocks, pick
+from dyno.measure.loop import clocks, describe_loop, pick
 from dyno.measure.messages import (
     CheckBegan,
     EngineDescribed,
@@ -48,7 +48,7 @@ from dyno.measure.messages import (
     TrialRequest,
     decode,
 )
-from dyno.measure.phase import Stopwatch, sampled, serving
+from dyno.measure.phase import Stopwatch, measure_phase, server_pids
 from dyno.measure.remote_load import RemoteLoad
 from dyno.measure.tally import Tally
 from dyno.measure.worker_protocol import LATE_SIGNAL, Reporter
@@ -132,7 +132,7 @@ def _explain(error: Exception) -> str:
 def _resources(server: Used | None = None) -> Resources:
     """Returns the usage of this process and its clients, with the largest peak. `server`: the server's usage."""
     # The bytes of this process include those of children that have ended, servers included.
-    used = own() + ENDED_CLIENTS.usage
+    used = measure_own() + ENDED_CLIENTS.usage
     peak = max(ENDED_CLIENTS.peak_resident_bytes, own_peak_resident_bytes())
     return {"client": {**asdict(used), "peak_resident_bytes": peak}, "server": server}
 
@@ -160,7 +160,7 @@ def _run_trial(request: TrialRequest, reporter: Reporter, spent: Stopwatch) -> R
         reporter.report(TrialFacts(facts))
         reporter.report(PhaseBegan("close"))
         # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
-        if pids := serving(job):
+        if pids := server_pids(job):
             peaks = [peak_resident_bytes(pid) for pid in pids]
             peak = None if None in peaks else sum(peak or 0 for peak in peaks)
             return _resources({**asdict(of_tree(pids)), "peak_resident_bytes": peak})
@@ -169,11 +169,11 @@ def _run_trial(request: TrialRequest, reporter: Reporter, spent: Stopwatch) -> R
 
 def resolve_job(request: TrialRequest, suite: Suite) -> Job:
     """Returns the trial that is requested."""
-    spec = registry.through(suite, registry.engine(request.engine))
+    spec = registry.reduce_to_suite(suite, registry.engine(request.engine))
     assert spec is not None
     options = set_option.with_names(spec.resolve(request.options), request.read_back)
     return Job(
-        spec=spec.chosen(options),
+        spec=spec.apply_options(options),
         home=Path(request.home),
         tier=request.tier,
         options=options,
@@ -235,7 +235,7 @@ def _run_phases(
         workload.conformance()
     spent.lap("conformance")
     loop = pick(request.pace.loop)
-    reporter.report(LoopDescribed(about(loop)))
+    reporter.report(LoopDescribed(describe_loop(loop)))
     reporter.clocks = partial(clocks, loop)
     spent.lap("loop")
     described = False
@@ -252,7 +252,9 @@ def _run_phases(
                 reporter.report(_describe_engine(workload, job, remote))
                 described = True
             spent.lap("prepare")
-            sample = sampled(workload, phase, job, request.pace, spent, lambda: reporter.report(CheckBegan()), run)
+            sample = measure_phase(
+                workload, phase, job, request.pace, spent, lambda: reporter.report(CheckBegan()), run
+            )
             if not described:
                 reporter.report(_describe_engine(workload, job, remote))
                 described = True
@@ -275,14 +277,14 @@ def _describe_engine(workload: Workload, job: Job, remote: bool) -> EngineDescri
         tls = bool(cast(JoinableServer, job.server).reached().files)
         added_settings = {"transport": "tcp", "tls": tls}
         added_caveats.append(user_server.ENCRYPTED if tls else user_server.UNENCRYPTED)
-    with doing(name, "reading its version"):
+    with convert_engine_errors(name, "reading its version"):
         version = declarations.checked_text(engine.version(), f"{where}: version")
-    with doing(name, "reading its settings"):
+    with convert_engine_errors(name, "reading its settings"):
         settings = engine.settings()
         if added_settings:
             settings = {**settings, **added_settings}
         settings = declarations.checked_values(settings, f"{where}: settings")
-    with doing(name, "reading its caveats"):
+    with convert_engine_errors(name, "reading its caveats"):
         every = chain(job.spec.caveats, engine.caveats(), workload.caveats(), added_caveats)
         caveats = declarations.checked_caveats(every, f"{where}: caveats")
     gives = None if job.spec.server is None else job.spec.server.gives

@@ -12,7 +12,7 @@ import msgspec
 
 from dyno.contracts.model import UsageError, Value
 from dyno.contracts.safe_read import toml
-from dyno.contracts.settings import by_cpus, unknown
+from dyno.contracts.settings import by_cpus, unknown_name_message
 from dyno.published import transcription
 from dyno.published.claims import Finding, findings
 from dyno.published.order import Order
@@ -209,7 +209,7 @@ class Experiment:
         named = [*of_phase, *of_rest, *of_engine]
         return named[0].title if named else engine
 
-    def sized(self, preset: str | None) -> Mapping[str, Any]:
+    def plan_at_preset(self, preset: str | None) -> Mapping[str, Any]:
         """Returns the plan at the size of a preset; None stands for the published size."""
         if preset is None:
             return self.plan
@@ -226,7 +226,7 @@ def experiment(name: str, cpus: int | None = None) -> Experiment:
     this name, raises UsageError, which suggests the nearest name. Raises UsageError for a published table that was
     changed."""
     if name not in names():
-        raise UsageError(unknown("experiment", name, names()))
+        raise UsageError(unknown_name_message("experiment", name, names()))
     data = toml(Path(__file__).with_name(f"{name}.toml"))
     transcription.check(name, data)
     return parse(name, data, cpus)
@@ -234,7 +234,7 @@ def experiment(name: str, cpus: int | None = None) -> Experiment:
 
 def parse(name: str, data: Mapping[str, Any], cpus: int | None = None) -> Experiment:
     """Parses a file's content. Raises UsageError for a finding or an order that can't be checked."""
-    rest = _resolved(dict(data), by_cpus(1, 1024, cpus))
+    rest = _resolve_cpus(dict(data), by_cpus(1, 1024, cpus))
     params, columns = rest.pop("params", ()), rest.pop("columns", ())
     rows = []
     for row in rest.pop("rows", ()):
@@ -264,10 +264,10 @@ def parse(name: str, data: Mapping[str, Any], cpus: int | None = None) -> Experi
     return result
 
 
-def _resolved(data: Any, count: Callable[[str], Value]) -> Any:
+def _resolve_cpus(data: Any, count: Callable[[str], Value]) -> Any:
     """Replaces 'cpus' in `clients` and in a claim's `ratio` with the number of CPUs."""
     if isinstance(data, list):
-        return [_resolved(each, count) for each in data]
+        return [_resolve_cpus(each, count) for each in data]
     if not isinstance(data, dict):
         return data
     resolved = dict[str, Any]()
@@ -277,5 +277,5 @@ def _resolved(data: Any, count: Callable[[str], Value]) -> Any:
         elif name == "clients" or (name == "ratio" and isinstance(value, str)):
             resolved[name] = count(str(value))
         else:
-            resolved[name] = _resolved(value, count)
+            resolved[name] = _resolve_cpus(value, count)
     return resolved

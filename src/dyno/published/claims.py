@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dyno.contracts.model import UsageError, Value
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 
 MORE, LESS = ("faster", "more", "fastest", "most"), ("slower", "less", "slowest", "least")
 ALL = ("fastest", "slowest", "most", "least")
@@ -110,7 +110,7 @@ def findings(
 def _claim(data: dict[str, Any], known: Mapping[str, str], published: Sequence[str], where: str) -> Claim:
     relation, of = data.pop("relation", None), data.pop("of", None)
     if relation not in RELATIONS:
-        raise UsageError(unknown(f"{where}: relation", relation, RELATIONS))
+        raise UsageError(unknown_name_message(f"{where}: relation", relation, RELATIONS))
     than = data.pop("than", None)
     if not than and not OF_ITSELF.isdisjoint(data):
         than = (of,)
@@ -118,7 +118,7 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], published: Sequence[s
         than = tuple(name for name in published if name != of) if relation in ALL else ()
     for name in (of, *than):
         if name not in known:
-            raise UsageError(unknown(f"{where}: contender", name, known))
+            raise UsageError(unknown_name_message(f"{where}: contender", name, known))
     phases = data.pop("phases", ())
     if bool(phases) == (relation == FAILS):
         raise UsageError(f"{where}: phases are required for every relation except {FAILS}, which has none")

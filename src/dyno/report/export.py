@@ -22,10 +22,10 @@ from dyno.contracts.model import UsageError
 from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, JSON, NUMBER, TEXT, Sample
 from dyno.host import installation
 from dyno.report.tables.table import Row, groups
-from dyno.results import Attempt, Run, damaged
+from dyno.results import Attempt, Run, damaged_file_error
 from dyno.stats.costs import Prices, costs
 from dyno.stats.doubts import machine
-from dyno.stats.summary import absences, client_cpu_ns, grouped, server_cpu_ns
+from dyno.stats.summary import absences, client_cpu_ns, group_values, server_cpu_ns
 
 SCHEMA = 1
 CPU = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
@@ -95,7 +95,7 @@ def samples(run: Run) -> Table:
     try:
         return _table("samples", SAMPLES, run, rows)
     except (TypeError, ValueError) as error:
-        raise damaged(run.path, error) from None
+        raise damaged_file_error(run.path, error) from None
 
 
 def _rows(run: Run) -> list[Row]:
@@ -105,10 +105,10 @@ def _rows(run: Run) -> list[Row]:
 def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, Any]]) -> Table:
     """Returns a table with columns of the parameters and of the samples' facts. Their types suit all values: a column
     is text for 'max' and 1000. Columns of numeric facts are of floats, because medians may have fractions."""
-    values = grouped((f"param_{name}", value) for cell in run.cells for name, value in cell.params.items())
+    values = group_values((f"param_{name}", value) for cell in run.cells for name, value in cell.params.items())
     params = {param: _kind(of) for param, of in values.items()}
     items = (item for attempt in run.attempts for sample in attempt.samples for item in sample.facts.items())
-    is_text = grouped((f"fact_{fact}", isinstance(figure, str)) for fact, figure in items)
+    is_text = group_values((f"fact_{fact}", isinstance(figure, str)) for fact, figure in items)
     facts = {fact: TEXT if any(texts) else NUMBER for fact, texts in is_text.items()}
     every, converted = {**NAMES, **params, **columns, **facts}, {**params, **facts}
     convert: Mapping[str | None, Callable[[Any], Any]] = {TEXT: str, NUMBER: float}
@@ -203,7 +203,7 @@ def _figures(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {column: figure for each in shown for column, figure in each.figures(values[each.name]).items()}
 
 
-def about(run: Run) -> dict[str, Any]:
+def describe_run(run: Run) -> dict[str, Any]:
     """Returns the metadata of a table: origin, plan, machine, and doubts about the whole run."""
     return {
         "schema": SCHEMA,
@@ -217,7 +217,7 @@ def about(run: Run) -> dict[str, Any]:
 
 
 def table_json(table: Table, run: Run) -> str:
-    return json.dumps({**about(run), table.name: table.rows}, indent=2) + "\n"
+    return json.dumps({**describe_run(run), table.name: table.rows}, indent=2) + "\n"
 
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -248,12 +248,12 @@ def as_csv(table: Table) -> str:
 
 
 @contextmanager
-def importing(module: str, purpose: str) -> Iterator[None]:
+def check_import(module: str, purpose: str) -> Iterator[None]:
     """Raises UsageError if the module, which the extra `parquet` installs, can't be imported."""
     try:
         yield
     except ImportError:
-        extra = installation.extra("parquet")
+        extra = installation.extra_command("parquet")
         raise UsageError(f"{purpose} needs {module}, which is not installed: {extra}") from None
 
 
@@ -267,9 +267,9 @@ def as_parquet(table: Table, run: Run) -> bytes:
 
 
 def as_arrow(table: Table, run: Run) -> Any:
-    """Returns a `pyarrow.Table`. Its metadata is that of `about`, with the prefix `dyno.`. Raises UsageError without
-    pyarrow."""
-    with importing("pyarrow", "Parquet"):
+    """Returns a `pyarrow.Table`. Its metadata is that of `describe_run`, with the prefix `dyno.`. Raises UsageError
+    without pyarrow."""
+    with check_import("pyarrow", "Parquet"):
         import pyarrow
     types = {
         TEXT: pyarrow.string(),
@@ -281,7 +281,7 @@ def as_arrow(table: Table, run: Run) -> Any:
     }
     metadata = {
         f"dyno.{'version' if name == 'dyno' else name}": value if isinstance(value, str) else json.dumps(value)
-        for name, value in about(run).items()
+        for name, value in describe_run(run).items()
         if value is not None
     }
     schema = pyarrow.schema([(name, types[kind]) for name, kind in table.columns.items()], metadata)
@@ -291,13 +291,13 @@ def as_arrow(table: Table, run: Run) -> Any:
         return pyarrow.Table.from_pylist(rows, schema)
     # A value has another type than the run file's format declares.
     except (TypeError, ValueError, OverflowError) as error:
-        raise damaged(run.path, error) from None
+        raise damaged_file_error(run.path, error) from None
 
 
 def as_pandas(table: Table, run: Run) -> Any:
-    """Returns a `pandas.DataFrame` in which unknown values are NA. Its `attrs` are the metadata of `about`. Raises
-    UsageError without pandas."""
-    with importing("pandas", "A DataFrame"):
+    """Returns a `pandas.DataFrame` in which unknown values are NA. Its `attrs` are the metadata of `describe_run`.
+    Raises UsageError without pandas."""
+    with check_import("pandas", "A DataFrame"):
         import pandas
     types = {INTEGER: "Int64", NUMBER: "float64", BOOLEAN: "boolean", MOMENT: "datetime64[us]"}
     columns = {}
@@ -305,7 +305,7 @@ def as_pandas(table: Table, run: Run) -> Any:
         values = [_moment(row[name]) if kind == MOMENT else row[name] for row in table.rows]
         columns[name] = pandas.Series(values, dtype=types.get(kind, "object"))
     frame = pandas.DataFrame(columns)
-    frame.attrs = about(run)
+    frame.attrs = describe_run(run)
     return frame
 
 

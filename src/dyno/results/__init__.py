@@ -11,12 +11,12 @@ from dyno.results.read import (
     READABLE,
     SCHEMA,
     check_sample,
-    damaged,
+    damaged_file_error,
     is_run_file,
     lines,
     load,
-    parsed,
-    planned,
+    parse_line,
+    planned_cells,
     sample,
 )
 from dyno.results.run import FLOOR_BLOCKS, Attempt, Run, defined_work, is_reference
@@ -28,7 +28,7 @@ __all__ += [
     "check_sample",
     "create",
     "cut_incomplete_line",
-    "damaged",
+    "damaged_file_error",
     "defined_work",
     "encode",
     "end",
@@ -36,4 +36,4 @@ __all__ += [
     "is_reference",
     "is_run_file",
 ]
-__all__ += ["lines", "load", "parsed", "planned", "sample"]
+__all__ += ["lines", "load", "parse_line", "planned_cells", "sample"]

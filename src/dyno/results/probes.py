@@ -22,7 +22,7 @@ def by_block(attempts: Iterable[Attempt]) -> tuple[list[Attempt], list[Attempt]]
     return closed, ordered[len(closed) :]
 
 
-def measured(attempt: Attempt) -> Sample | None:
+def usable_sample(attempt: Attempt) -> Sample | None:
     """Returns what a search can use of an attempt; None if it has failed."""
     sample = next(iter(attempt.samples), None)
     usable = sample is not None and attempt.outcome == "ok" and not sample.void
@@ -33,7 +33,7 @@ def measured(attempt: Attempt) -> Sample | None:
 
 def failure(attempt: Attempt) -> str | None:
     """Returns why a search can't use an attempt; None if it can."""
-    if measured(attempt) is not None:
+    if usable_sample(attempt) is not None:
         return None
     if attempt.outcome != "ok":
         return f"{attempt.outcome}: {attempt.why}"
@@ -44,14 +44,14 @@ def failure(attempt: Attempt) -> str | None:
 def maximum(closed: Attempt) -> float | None:
     """Returns the most operations per second that the clients reach in a closed loop; None if the attempt has
     failed."""
-    sample = measured(closed)
+    sample = usable_sample(closed)
     return sample.operations / sample.elapsed_ns * 1e9 if sample and sample.operations and sample.elapsed_ns else None
 
 
 def probe(attempt: Attempt, limits: Sequence[Limit], limited: Callable[[Sample], bool]) -> Probe:
     """Returns what the search learns from a probe, or from the attempt at a closed loop. `limited`: whether the load
     generator was the limit of a sample."""
-    sample, stage, rate = measured(attempt), attempt.stage or "", attempt.rate or 0.0
+    sample, stage, rate = usable_sample(attempt), attempt.stage or "", attempt.rate or 0.0
     if sample is None or not sample.judged:
         final = attempt.outcome in FINAL or any(sample.void for sample in attempt.samples)
         return Probe(stage, rate, 0, final=final)
@@ -59,7 +59,7 @@ def probe(attempt: Attempt, limits: Sequence[Limit], limited: Callable[[Sample],
     return Probe(stage, rate, sample.judged, broken, limited(sample))
 
 
-def spent(attempts: Sequence[Attempt], warmup: float) -> Spent:
+def sum_time(attempts: Sequence[Attempt], warmup: float) -> Spent:
     """Returns the time that the attempts of a search took. Later trials may copy the store that the first loaded, so
     the time beside the phase is that of the probes, as soon as there are some."""
     closed, probes = by_block(attempts)
@@ -70,5 +70,5 @@ def spent(attempts: Sequence[Attempt], warmup: float) -> Spent:
 
 def _times_around(attempts: Sequence[Attempt]) -> list[float]:
     """Returns the time that each attempt took beside its phase, in s, without the failed ones."""
-    samples = [(each, measured(each)) for each in attempts]
+    samples = [(each, usable_sample(each)) for each in attempts]
     return [(each.duration_ns - sample.elapsed_ns) / 1e9 for each, sample in samples if sample is not None]

@@ -23,7 +23,7 @@ from msgspec import structs
 from dyno.contracts.cell import Cell
 from dyno.contracts.limits import STAGES, parse_all
 from dyno.contracts.model import UsageError
-from dyno.contracts.safe_read import MIB, opened
+from dyno.contracts.safe_read import MIB, open_regular_file
 from dyno.contracts.sanitize import MOST, sanitize
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT
 from dyno.fields import HISTOGRAMS, Sample
@@ -74,7 +74,7 @@ def is_run_file(path: Path) -> bool:
     if not line.lstrip().startswith(b"{"):
         return False
     try:
-        first = parsed(line)
+        first = parse_line(line)
     except ValueError:
         return False
     return isinstance(first, dict) and first.get("kind") == "run"
@@ -82,13 +82,13 @@ def is_run_file(path: Path) -> bool:
 
 def lines(path: Path) -> Iterator[bytes]:
     """Yields each complete line without its line break, and skips an incomplete last line. Raises UsageError."""
-    with opened(path, MOST_BYTES) as file:
+    with open_regular_file(path, MOST_BYTES) as file:
         number = 1
         while (line := file.readline(MOST_LINE)).endswith(b"\n"):
             yield line[:-1]
             number += 1
         if len(line) == MOST_LINE:
-            raise damaged(path, f"longer than {MOST_LINE // MIB} MiB", number)
+            raise damaged_file_error(path, f"longer than {MOST_LINE // MIB} MiB", number)
 
 
 def with_checksum(line: bytes) -> bytes:
@@ -110,13 +110,13 @@ def _verify(line: bytes, required: bool = False) -> bool:
     return True
 
 
-def damaged(path: Path, why: object, line: int | None = None) -> UsageError:
+def damaged_file_error(path: Path, why: object, line: int | None = None) -> UsageError:
     """Returns the error for a file with invalid content."""
     where = "" if line is None else f" in line {line}"
     return UsageError(f"{path} is damaged{where}: {why}")
 
 
-def parsed(line: bytes) -> Any:
+def parse_line(line: bytes) -> Any:
     """Parses the JSON of a line, and sanitizes its texts. Raises ValueError."""
     try:
         data = None
@@ -132,7 +132,7 @@ def parsed(line: bytes) -> Any:
                 parse_constant=_finite,
             )
         plain = line.isascii() and b"\\" not in line and b"\x7f" not in line
-        return data if plain else cleaned(data)
+        return data if plain else sanitize_texts(data)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON from character {error.pos} on") from None
     except UnicodeDecodeError as error:
@@ -163,16 +163,16 @@ def _finite(text: str) -> float:
     return number
 
 
-def cleaned(data: Any, name: str = "") -> Any:
+def sanitize_texts(data: Any, name: str = "") -> Any:
     """Returns the data with all texts, keys included, sanitized and cut to the maximum length."""
     if isinstance(data, str):
         if name in HISTOGRAMS:
             return sanitize(data, MOST_HISTOGRAM + 1)
         return _fit(data, KEPT.get(name, ""))
     if isinstance(data, list):
-        return [cleaned(value, name) for value in data]
+        return [sanitize_texts(value, name) for value in data]
     if isinstance(data, dict):
-        return {_fit(key): cleaned(value, name if name in _WITH_NAMES else key) for key, value in data.items()}
+        return {_fit(key): sanitize_texts(value, name if name in _WITH_NAMES else key) for key, value in data.items()}
     return data
 
 
@@ -187,33 +187,33 @@ def load(path: Path) -> Run:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _loaded(path)
+        return _load_run(path)
     finally:
         if collecting:
             gc.enable()
 
 
-def _loaded(path: Path) -> Run:
+def _load_run(path: Path) -> Run:
     remaining = lines(path)
     first = next(remaining, b"")
-    recorded, cells = opening(path, first)
+    recorded, cells = parse_first_line(path, first)
     has_checksums = _verify(first)
     attempts, phases, ending, known = [], frozenset(recorded["plan"]["phases"]), None, dict[bytes, Any]()
     for number, line in enumerate(remaining, 2):
         try:
             _verify(line, has_checksums)
-            data = parsed(line)
+            data = parse_line(line)
             if not isinstance(data, dict):
                 raise ValueError("not an object")
             # If further lines follow an `end` line, the run was resumed.
-            ending = typed(data, End).why if data.get("kind") == "end" else None
+            ending = convert_to_type(data, End).why if data.get("kind") == "end" else None
             if data.get("kind") == "extension":
-                recorded["plan"]["samples"] = typed(data, Extension).samples
+                recorded["plan"]["samples"] = convert_to_type(data, Extension).samples
             if data.get("kind") == "trial":
                 attempts.append(attempt(data, len(cells), phases))
                 _share(attempts[-1], known)
         except ValueError as error:
-            raise damaged(path, error, number) from None
+            raise damaged_file_error(path, error, number) from None
     apply_server_tiers(cells, attempts)
     set_labels(cells, attempts)
     return Run(path, recorded, cells, tuple(attempts), ending)
@@ -237,20 +237,20 @@ def _share(attempt: Attempt, known: dict[bytes, Any]) -> None:
                 setattr(each, name, _EMPTY)
 
 
-def planned(path: Path) -> tuple[Cell, ...]:
+def planned_cells(path: Path) -> tuple[Cell, ...]:
     """Returns the planned cells, without the tiers that trials read from servers. Raises UsageError."""
-    return opening(path, next(lines(path), b""))[1]
+    return parse_first_line(path, next(lines(path), b""))[1]
 
 
-def opening(path: Path, line: bytes) -> tuple[dict[str, Any], tuple[Cell, ...]]:
+def parse_first_line(path: Path, line: bytes) -> tuple[dict[str, Any], tuple[Cell, ...]]:
     """Parses the file's first line; returns it without the cells, as `Run.recorded`, and the cells. Raises
     UsageError."""
     try:
         _verify(line)
-        data = parsed(line)
+        data = parse_line(line)
     except ValueError as error:
         if line.startswith(b'{"kind"'):
-            raise damaged(path, error, 1) from None
+            raise damaged_file_error(path, error, 1) from None
         data = None
     if not isinstance(data, dict) or data.get("kind") != "run":
         raise UsageError(f"{path} is not a run file of dyno")
@@ -258,17 +258,20 @@ def opening(path: Path, line: bytes) -> tuple[dict[str, Any], tuple[Cell, ...]]:
         readable = f"{', '.join(map(str, READABLE[:-1]))} and {READABLE[-1]}"
         raise UsageError(f"{path} has schema {_short(data.get('schema'))}; this dyno reads {readable}")
     try:
-        return begun(data)
+        return parse_header(data)
     except ValueError as error:
-        raise damaged(path, error, 1) from None
+        raise damaged_file_error(path, error, 1) from None
 
 
-def begun(data: JSON) -> tuple[dict[str, Any], tuple[Cell, ...]]:
+def parse_header(data: JSON) -> tuple[dict[str, Any], tuple[Cell, ...]]:
     """Checks the first line's JSON; returns it without the cells, as `Run.recorded`, and the cells. Raises
     ValueError."""
     # The decoder does not limit the texts of declarations: suites make them too, without importing msgspec.
-    data = {**data, **{name: cleaned(data[name], name) for name in ("phases", "layout", "charts") if name in data}}
-    first: FirstLine = typed(drop_unknown_facts(data), FirstLine)
+    data = {
+        **data,
+        **{name: sanitize_texts(data[name], name) for name in ("phases", "layout", "charts") if name in data},
+    }
+    first: FirstLine = convert_to_type(drop_unknown_facts(data), FirstLine)
     plan = first.plan
     cells = first.cells
     if len(set(plan.phases)) < len(plan.phases):
@@ -294,10 +297,10 @@ def begun(data: JSON) -> tuple[dict[str, Any], tuple[Cell, ...]]:
 
 def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Attempt:
     """Converts the JSON of an attempt, in a run of `cells` cells with these phases. Raises ValueError."""
-    attempt: Attempt = typed(data, Attempt)
+    attempt: Attempt = convert_to_type(data, Attempt)
     if any(len(text) > MOST_TEXT for caveat in attempt.caveats for text in (caveat.code, caveat.text)):
         # The decoder does not limit the texts of caveats: engines declare them too, without importing msgspec.
-        attempt = typed(cleaned(data), Attempt)
+        attempt = convert_to_type(sanitize_texts(data), Attempt)
     if attempt.cell >= cells:
         raise ValueError(f"cell: {attempt.cell} of {cells}, counted from 0")
     _check_moment("started", attempt.started, zone=True)
@@ -316,7 +319,7 @@ def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Att
 
 def sample(data: Mapping[str, Any]) -> Sample:
     """Converts the JSON of a sample; fields of a later schema are ignored. Raises ValueError."""
-    sample: Sample = typed(data, Sample)
+    sample: Sample = convert_to_type(data, Sample)
     check_sample(sample)
     return sample
 
@@ -370,7 +373,7 @@ def _short(value: object) -> str:
     return sanitize(str(value), 80, "")
 
 
-def typed(data: Any, kind: Any) -> Any:
+def convert_to_type(data: Any, kind: Any) -> Any:
     """Converts JSON to a declared type; undeclared keys are ignored. Raises ValueError, which names the place and the
     problem."""
     try:
@@ -378,7 +381,7 @@ def typed(data: Any, kind: Any) -> Any:
             return msgspec.convert(data, kind)
         except msgspec.ValidationError:
             # The only problem may be a text that is too long, so try again with texts cut.
-            return msgspec.convert(cleaned(data), kind)
+            return msgspec.convert(sanitize_texts(data), kind)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except msgspec.ValidationError as error:

@@ -67,7 +67,7 @@ class Attempt:
     output: Text | None
     """The end of the trial's output, if its outcome is not 'ok'."""
     loop: Loop | None = None
-    """Name, clock and cost of the measuring loop: see `measure.loop.about`."""
+    """Name, clock and cost of the measuring loop: see `measure.loop.describe_loop`."""
     absent: Mapping[Text, Text] = field(default_factory=dict)
     """Phases that make no sense for the engine, each with the reason."""
     facts: Mapping[Text, Fact] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Attempt:
     """Of a probe in a search for a capacity: the stage of the search, and the operations due per second."""
     rate: Amount | None = None
     strain: Strain = field(default_factory=dict)
-    """Load of the machine during the trial: see `host.facts.since`."""
+    """Load of the machine during the trial: see `host.facts.subtract_counters`."""
 
 
 @dataclass(frozen=True, eq=False)

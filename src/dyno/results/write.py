@@ -20,7 +20,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB
 from dyno.fields import Sample, plain
 from dyno.results import read
-from dyno.results.read import CHECKSUM, MOST_LINE, SCHEMA, SEARCH_SCHEMA, is_run_file, parsed, with_checksum
+from dyno.results.read import CHECKSUM, MOST_LINE, SCHEMA, SEARCH_SCHEMA, is_run_file, parse_line, with_checksum
 from dyno.results.run import Attempt
 
 
@@ -93,11 +93,11 @@ def create(
         with Lock() as lock:
             return create(path, header, cells, replace, lock)
     schema = SEARCH_SCHEMA if header["plan"].get("limit") else SCHEMA
-    line = _encoded(path, {"kind": "run", "schema": schema, **header, "cells": list(cells)})
+    line = _encode_line(path, {"kind": "run", "schema": schema, **header, "cells": list(cells)})
     try:
-        read.begun(parsed(line))
+        read.parse_header(parse_line(line))
     except ValueError as error:
-        raise _unreadable(path, error) from None
+        raise _unreadable_error(path, error) from None
     try:
         new = path
         if replace:
@@ -129,7 +129,7 @@ def as_read(cells: Collection[Cell]) -> tuple[Cell, ...]:
     """Returns the cells as they would be read from a run file, with sanitized text."""
     line = json.dumps(list(cells), default=_plain).encode()
     try:
-        return tuple(read.typed(parsed(line), tuple[Cell, ...]))
+        return tuple(read.convert_to_type(parse_line(line), tuple[Cell, ...]))
     except ValueError:
         # A run file can't contain these cells.
         return tuple(cells)
@@ -138,31 +138,31 @@ def as_read(cells: Collection[Cell]) -> tuple[Cell, ...]:
 def append(path: Path, attempt: Attempt) -> None:
     """Appends an attempt, flushed to the device. If the attempt could not be read again, appends nothing and raises
     UsageError. Raises OSError."""
-    line = _encoded(path, {"kind": "trial", **_plain(attempt)})
+    line = _encode_line(path, {"kind": "trial", **_plain(attempt)})
     with path.open("rb") as file:
         cells, phases = _plan(path, file.readline(MOST_LINE).rstrip(b"\n"))
     try:
-        read.attempt(parsed(line), cells, phases)
+        read.attempt(parse_line(line), cells, phases)
     except ValueError as error:
-        raise _unreadable(path, error) from None
+        raise _unreadable_error(path, error) from None
     _add(path, line)
 
 
 @lru_cache(maxsize=1)
 def _plan(path: Path, line: bytes) -> tuple[int, frozenset[str]]:
     """Returns the number of cells and the phases, from the first line."""
-    recorded, cells = read.opening(path, line)
+    recorded, cells = read.parse_first_line(path, line)
     return len(cells), frozenset(recorded["plan"]["phases"])
 
 
 def extend(path: Path, samples: int) -> None:
     """Appends a line with the new, larger number of samples of each row. Raises OSError."""
-    _add(path, _encoded(path, {"kind": "extension", "samples": samples}))
+    _add(path, _encode_line(path, {"kind": "extension", "samples": samples}))
 
 
 def end(path: Path, why: str) -> None:
     """Appends a line with the reason why no further block was added. Raises OSError."""
-    _add(path, _encoded(path, {"kind": "end", "why": why}))
+    _add(path, _encode_line(path, {"kind": "end", "why": why}))
 
 
 def _add(path: Path, line: bytes) -> None:
@@ -182,14 +182,14 @@ def encode(line: Mapping[str, Any]) -> bytes:
     return with_checksum(json.dumps(content, separators=(",", ":"), allow_nan=False, default=_plain).encode())
 
 
-def _encoded(path: Path, line: Mapping[str, Any]) -> bytes:
+def _encode_line(path: Path, line: Mapping[str, Any]) -> bytes:
     """Encodes a line. Raises UsageError for values that JSON can't hold, which a plug-in may report."""
     try:
         encoded = encode(line)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _unreadable(path, error) from None
+        raise _unreadable_error(path, error) from None
     if len(encoded) >= MOST_LINE:
-        raise _unreadable(path, f"a line of {len(encoded) / MIB:,.0f} MiB, of {MOST_LINE // MIB} at most")
+        raise _unreadable_error(path, f"a line of {len(encoded) / MIB:,.0f} MiB, of {MOST_LINE // MIB} at most")
     return encoded
 
 
@@ -201,7 +201,7 @@ def _plain(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _unreadable(path: Path, why: object) -> UsageError:
+def _unreadable_error(path: Path, why: object) -> UsageError:
     return UsageError(f"can't write to {path}, since it could not be read again: {why}")
 
 

@@ -48,7 +48,7 @@ def with_variants(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
         chosen = row.options.get(VARIANT)
         names = [name for name, each in variants.items() if each.everywhere or row.spec.name in each.options]
         for name in [BASE, *names] if chosen is None else [str(chosen)]:
-            with naming(name):
+            with name_variant(name):
                 each = row if name == BASE else _of_variant(row, name, variants[name])
             if each not in every:
                 every.append(each)
@@ -56,7 +56,7 @@ def with_variants(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
 
 
 @contextmanager
-def naming(variant: str) -> Iterator[None]:
+def name_variant(variant: str) -> Iterator[None]:
     """Names the variant in the message of a UsageError."""
     try:
         yield
@@ -74,11 +74,11 @@ def _of_variant(row: EngineRow, name: str, variant: Variant) -> EngineRow:
     further = {option: values[option] for option in declared}
     own = row.options.items() - further.items() - {(VARIANT, name)}
     if SETTINGS in further and SETTINGS in row.options:
-        settings = {**set_option.given(row.options), **set_option.given(further)}
+        settings = {**set_option.get_settings(row.options), **set_option.get_settings(further)}
         further[SETTINGS] = shlex.join(f"{each}={value}" for each, value in settings.items())
     options = {**row.options, **further, VARIANT: name}
     resolved = row.spec.resolve(options)
-    if lacking := row.spec.lacking(resolved):
+    if lacking := row.spec.explain_unavailability(resolved):
         raise UsageError(f"engine {row.spec.name} {lacking}")
     check_tier(row.spec, row.tier, resolved)
     label = row.label

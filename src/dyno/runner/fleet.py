@@ -77,7 +77,7 @@ def _file(output: Path, host: str) -> Path:
 def _step(scheduler: Scheduler, runners: Mapping[str, _Runner], plan: str, tell: Callable[[str], object]) -> None:
     """Starts the plan on machines that are there, fetches what is new, and notes which machines have ended or
     disappeared."""
-    present = {machine.host: machine for machine in scheduler.present()}
+    present = {machine.host: machine for machine in scheduler.list_present()}
     for host, runner in runners.items():
         if runner.status is not None:
             continue

@@ -177,7 +177,7 @@ def execute(
                 results.extend(path, plan.samples)
         observer.begin(plan, attempts)
         worked, longest, began = 0, 0.0, time.monotonic()
-        with _awake(plan) as still_awake, _run_file(path, earlier is None, attempts, lock):
+        with _keep_awake(plan) as still_awake, _run_file(path, earlier is None, attempts, lock):
             observer.machine(results.load(path).header.host)
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
             context = TrialContext(limit, pools, datasets, still_awake, observer.leftover)
@@ -239,11 +239,11 @@ def _check_confinement(plan: Plan, home: Path) -> None:
     weighed = False
     if plan.confine is not None:
         try:
-            with confine.confined(plan.confine, home / "tried.group") as group:
+            with confine.create_group(plan.confine, home / "tried.group") as group:
                 weighed = group.weighed
         except confine.CannotConfine as error:
             raise UsageError(f"trials can't be confined to a limit of memory: {error}") from None
-    with _awake(plan):
+    with _keep_awake(plan):
         pass
     if plan.awake and weighed:
         raise UsageError(
@@ -253,14 +253,14 @@ def _check_confinement(plan: Plan, home: Path) -> None:
 
 
 @contextmanager
-def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
+def _keep_awake(plan: Plan) -> Iterator[Callable[[], None]]:
     """Keeps the cores awake during the block, if the plan requests it. Yields a function that raises Asleep if a core
     has slept. Raises UsageError."""
     if not plan.awake:
         yield lambda: None
         return
     try:
-        with keep_awake.kept() as keeper:
+        with keep_awake.keep_cores_awake() as keeper:
             yield keeper.check
     except keep_awake.CannotKeepAwake as error:
         raise UsageError(f"the cores can't be kept awake: {error}") from None
@@ -271,14 +271,14 @@ def _create(plan: Plan, path: Path, home: Path, overwrite: bool, lock: results.L
     host = facts.facts(home)
     host["pressure"] = facts.pressure(PRESSURE_SECONDS)
     host["wakeups"] = wakeups(WAKEUP_SECONDS) if plan.waiting else None
-    host["ceilings"] = ceilings.known(directories.cache(), home)
+    host["ceilings"] = ceilings.load_cached(directories.cache(), home)
     header = {
         "dyno": dyno.__version__,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit.current(),
         "plan": plan.data(),
         **plan.declared,
-        "crashed": known_results.of(directories.cache(), plan.cells),
+        "crashed": known_results.load_results(directories.cache(), plan.cells),
         "host": host,
     }
     results.create(path, header, list(plan.cells), replace=overwrite, lock=lock)
@@ -293,7 +293,7 @@ def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:
     if not plan.limit and plan.samples > run.plan.samples:
         old["samples"] = plan.samples
     why = ", ".join(f"{name} was {old[name]}" for name, new in plan.data().items() if old[name] != new)
-    if results.planned(path) != results.as_read(plan.cells):
+    if results.planned_cells(path) != results.as_read(plan.cells):
         why = "other engines, tiers or parameters"
     if results.defined_work(run.header.definition) != results.defined_work(plan.declared.get("definition")):
         why = "another definition of the suite"
@@ -329,7 +329,7 @@ def _until_settled(
         context.still_awake()
         attempt = _store(path, lock, attempt)
         attempts.append(attempt)
-        context.datasets.ended(attempt)
+        context.datasets.remove_finished(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return

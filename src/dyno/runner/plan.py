@@ -22,14 +22,14 @@ from dyno.contracts.pace import AUTO_LOAD, FLOOR_PATIENCE, LIBRARY_LOAD, NATIVE_
 from dyno.contracts.passwords import secrets
 from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S
 from dyno.contracts.roles import DefinableSuite, NativeSuite, RequestDefinedSuite, inline_definition, variants_of
-from dyno.contracts.settings import Setting, by_cpus, percent, unknown
+from dyno.contracts.settings import Setting, by_cpus, percent, unknown_name_message
 from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
-from dyno.options import PlanOptions, RunRequest, requested
-from dyno.results import MOST_CELLS, as_read, is_reference, planned
+from dyno.options import PlanOptions, RunRequest, requested_options
+from dyno.results import MOST_CELLS, as_read, is_reference, planned_cells
 from dyno.runner.engine_row import EngineRow
 from dyno.runner.rates import RATE, UNPACED, check_rates
-from dyno.runner.rows import check_remote, hidden, natively_loadable, rows_of
+from dyno.runner.rows import check_remote, mask_addresses, natively_loadable, rows_of
 
 DEFAULT_PRESET = "quick"
 ALL_PHASES = "all"
@@ -177,7 +177,7 @@ def make(request: RunRequest) -> Plan:
         raise UsageError(f"suite {suite.name} has no phases of its own: define them {how}")
     name = request.preset or DEFAULT_PRESET
     if name not in suite.presets:
-        raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
+        raise UsageError(unknown_name_message(f"suite {suite.name}: preset", name, suite.presets))
     preset = suite.presets[name]
     left_out = list[str]()
     combinations = list(_combinations(suite, preset, request, left_out))
@@ -191,17 +191,17 @@ def make(request: RunRequest) -> Plan:
             left_out.append(f"variant {variant}: it has settings of {', '.join(declared.options)} only")
     if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):
         _check_native(suite, phases, combinations, own=definition is not None)
-    until, within = _ending(request, preset, len(rows) * len(combinations))
+    until, within = _resolve_ending(request, preset, len(rows) * len(combinations))
     samples = request.samples or (preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS))
     if len(rows) * len(combinations) > MOST_CELLS:
         raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells: expected at most {MOST_CELLS:,}")
     addresses: dict[str, str] = {}
-    rows = [row._replace(options=hidden(row.spec, row.options, addresses)) for row in rows]
+    rows = [row._replace(options=mask_addresses(row.spec, row.options, addresses)) for row in rows]
     searched = {"arrivals": POISSON, "warmup": WARMUP_S, "duration": LEAST_S, "retries": 0} if request.limit else {}
     options: dict[str, Any] = {
         "budget": preset.budget,
         **searched,
-        **requested(request),
+        **requested_options(request),
         "samples": 1 if request.limit else samples,
         "limit": [limit.text for limit in parse_all(request.limit)] if request.limit else [],
         "timeout": _timeout(request, preset, suite, rows, phases),
@@ -254,7 +254,7 @@ def _check_searched(plan: Plan) -> None:
     if any(cell.params[RATE.name] != UNPACED for cell in plan.cells):
         raise UsageError("limit and the parameter rate exclude each other: a search chooses its rates")
     (phase,) = plan.measured_phases
-    if phase.reported or phase.temperature == "cold" or any(phase.unpaced(cell.params) for cell in plan.cells):
+    if phase.reported or phase.temperature == "cold" or any(phase.ignores_rate(cell.params) for cell in plan.cells):
         why = "an outside tool does the work" if phase.reported else "it is cold"
         if phase.temperature != "cold" and not phase.reported:
             why = phase.one_call or "one call does it all"
@@ -283,19 +283,19 @@ def _check_native(
             raise UsageError(f"load: native load can't run phase {phase.name}{reason}: use library")
 
 
-def resumed(request: RunRequest, path: Path) -> Plan:
+def make_resumed(request: RunRequest, path: Path) -> Plan:
     """Resolves a request that continues the run file. In files of earlier versions, the library loads servers unless
     native load was requested."""
     plan = make(request)
     if request.load in (None, AUTO_LOAD) and path.is_file():
-        cells = planned(path)
+        cells = planned_cells(path)
         with_library = make(replace(request, load=LIBRARY_LOAD))
         if cells != as_read(plan.cells) and cells == as_read(with_library.cells):
             return with_library
     return plan
 
 
-def _ending(request: RunRequest, preset: Preset, cells: int) -> tuple[float | None, float | None]:
+def _resolve_ending(request: RunRequest, preset: Preset, cells: int) -> tuple[float | None, float | None]:
     """Returns the target width of intervals, and the maximum time of the run in s. Returns None for both if the
     number of blocks is fixed. The preset's width applies unless samples or times are requested. A run that searches
     has a maximum time alone."""
@@ -338,7 +338,7 @@ def _phases(suite: Suite, preset: Preset, requested_names: Sequence[str]) -> tup
     known = {name: phase.name for phase in suite.phases for name in (phase.name, phase.alias) if name}
     for name in requested_names:
         if name not in known:
-            raise UsageError(unknown(f"suite {suite.name}: phase", name, known))
+            raise UsageError(unknown_name_message(f"suite {suite.name}: phase", name, known))
     names = {known[name] for name in requested_names} or set(preset.phases)
     return tuple(phase.name for phase in suite.phases if (phase.name in names if names else phase.by_default))
 
@@ -375,7 +375,7 @@ def _combinations(
             given[name] = numbers
     for name in given:
         if name not in settings:
-            raise UsageError(unknown(f"suite {suite.name}: parameter", name, settings))
+            raise UsageError(unknown_name_message(f"suite {suite.name}: parameter", name, settings))
     values: dict[str, list[Value]] = {}
     for name, setting in settings.items():
         if name in given and not given[name]:

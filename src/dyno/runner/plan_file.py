@@ -7,7 +7,7 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
-from dyno.contracts.settings import COUNTS, ENGINES, PARAMS, RATES, SIZE, Kind, literal, unknown
+from dyno.contracts.settings import COUNTS, ENGINES, PARAMS, RATES, SIZE, Kind, literal, unknown_name_message
 from dyno.contracts.value_types import MOST, MOST_TEXT
 from dyno.options import OPTIONS, Option, RunRequest, as_list
 
@@ -40,7 +40,7 @@ def parse(data: Mapping[str, Any], where: str, base: Path = Path()) -> RunReques
             fields["definition"] = value
             continue
         if key != SUITE and key not in KEYS:
-            raise UsageError(unknown(f"{where}: key", key, [SUITE, *KEYS]))
+            raise UsageError(unknown_name_message(f"{where}: key", key, [SUITE, *KEYS]))
         types = (str,) if key == SUITE else KEYS[key].kind.types
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             wanted = " or ".join(TYPES[each] for each in types if each is not int or float not in types)
@@ -106,15 +106,15 @@ def size(name: str, gib: float) -> int:
 
 def as_toml(plan: Mapping[str, Any]) -> str:
     """Returns a plan file with these keys."""
-    return "\n".join([*(f"{key} = {_written(value)}" for key, value in plan.items()), ""])
+    return "\n".join([*(f"{key} = {_format_toml(value)}" for key, value in plan.items()), ""])
 
 
-def _written(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     """Writes a value as TOML, whose strings, numbers and arrays are written like JSON's."""
     if isinstance(value, Mapping):
-        parts = [f"{json.dumps(str(key))} = {_written(each)}" for key, each in value.items() if each is not None]
+        parts = [f"{json.dumps(str(key))} = {_format_toml(each)}" for key, each in value.items() if each is not None]
         return f"{{{', '.join(parts)}}}"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(_format_toml, value))}]"
     # TOML has no pairs of escapes for one letter, as JSON has.
     return json.dumps(value, ensure_ascii=False)

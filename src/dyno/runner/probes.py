@@ -9,7 +9,7 @@ from dyno.contracts.model import Trial
 from dyno.contracts.probe_time import forecast
 from dyno.fields import Sample
 from dyno.results import Attempt
-from dyno.results.probes import by_block, maximum, probe, spent
+from dyno.results.probes import by_block, maximum, probe, sum_time
 from dyno.runner import search
 from dyno.runner.plan import Plan
 
@@ -42,7 +42,7 @@ class Searches:
         most that the clients reach."""
         own = [each for each in attempts if each.cell == cell]
         closed, others = by_block(own)
-        taken = spent(own, self._times.warmup)
+        taken = sum_time(own, self._times.warmup)
         block = len(closed) + len(others)
         left = self._times.bound - taken.total
         most = maximum(closed[-1]) if closed else None
@@ -64,7 +64,7 @@ def forecast_search(plan: Plan, closed: Attempt) -> tuple[float, float] | None:
     most = maximum(closed)
     if most is None:
         return None
-    return forecast(plan.limits, times, most, spent([closed], times.warmup).around), times.bound
+    return forecast(plan.limits, times, most, sum_time([closed], times.warmup).around), times.bound
 
 
 def forecast_searches(plan: Plan) -> tuple[float, float]:

@@ -33,18 +33,18 @@ RATE = Setting(
 
 def check_rates(phases: Sequence[Phase], cells: Sequence[Cell]) -> None:
     """Raises UsageError if cells have a rate, and it has no effect on any phase of any of them."""
-    paced = _paced(cells)
-    if paced and all(phase.unpaced(cell.params) for phase in phases for cell in paced):
+    paced = _paced_cells(cells)
+    if paced and all(phase.ignores_rate(cell.params) for phase in phases for cell in paced):
         raise UsageError(f"rate has no effect on {' nor on '.join(_reasons(phases, paced))}: leave it out")
 
 
-def unpaced(phases: Sequence[Phase], cells: Sequence[Cell]) -> str:
+def name_unpaced_phases(phases: Sequence[Phase], cells: Sequence[Cell]) -> str:
     """Returns a line that names the phases on which the rate of some cells has no effect; empty if there are none."""
-    parts = list(_reasons(phases, _paced(cells)))
+    parts = list(_reasons(phases, _paced_cells(cells)))
     return f"The rate has no effect on {', nor on '.join(parts)}: measured at full speed" if parts else ""
 
 
-def _paced(cells: Sequence[Cell]) -> list[Cell]:
+def _paced_cells(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in cells if cell.params[RATE.name] != UNPACED]
 
 
@@ -52,7 +52,7 @@ def _reasons(phases: Sequence[Phase], paced: Sequence[Cell]) -> Iterator[str]:
     """Yields the names of phases that can't have a rate, by the reason."""
     by_reason: dict[str, list[str]] = {}
     for phase in sorted(phases, key=lambda phase: not phase.reported):
-        if not any(phase.unpaced(cell.params) for cell in paced):
+        if not any(phase.ignores_rate(cell.params) for cell in paced):
             continue
         name, equals, _ = phase.one_call.partition("=")
         reason = f"{phase.one_call} makes each one call; -p {name}=1 paces them" if equals else "one call does it all"

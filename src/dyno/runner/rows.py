@@ -15,10 +15,10 @@ from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
 from dyno.contracts.roles import DefinableSuite, EngineEntry, NativeSuite, RemoteSuite, variants_of
 from dyno.contracts.sanitize import sanitize
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
-from dyno.runner.engine_row import GOOD_LABEL, EngineRow, check_tier, naming, with_variants
+from dyno.runner.engine_row import GOOD_LABEL, EngineRow, check_tier, name_variant, with_variants
 from dyno.servers.listen import LISTEN
 from dyno.servers.user_server import URL
 
@@ -50,11 +50,15 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
     tiers. `native`: whether native load can run any phase of the run."""
     tier = None if request.tier is None else tier_named(request.tier)
     if request.engines:
-        rows = _named(suite, request, tier)
+        rows = _resolve_named_engines(suite, request, tier)
     else:
         # Engines that run without being named: installed, not null engines, with the tier, and able to serve the
         # clients. If the suite declares default engines, only these run.
-        specs = [s for s in registry.engines_for(suite) if s.listing.by_default and not s.floor and not s.lacking()]
+        specs = [
+            s
+            for s in registry.engines_for(suite)
+            if s.listing.by_default and not s.floor and not s.explain_unavailability()
+        ]
         specs = [s for s in specs if not suite.engines or s.name in suite.engines]
         able = [s for s in specs if clients == 1 or s.clients != "one"]
         rows = [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
@@ -87,11 +91,11 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
 
 def check_remote(address: str, plain: bool, suite: Suite, phases: Sequence[str], rows: Sequence[EngineRow]) -> None:
     """Raises UsageError unless the machines of the scheduler at the address can load the servers of all rows."""
-    from dyno.machines.scheduler import check_address, missing
+    from dyno.machines.scheduler import check_address, missing_dask_message
 
     check_address(address, plain, "load-from")
     if find_spec("distributed") is None:
-        raise UsageError(f"load-from {missing()}")
+        raise UsageError(f"load-from {missing_dask_message()}")
     if not isinstance(suite, RemoteSuite):
         raise UsageError(f"load-from: clients of suite {suite.name} run on this machine only")
     if reported := [phase.name for phase in suite.phases if phase.reported and phase.name in phases]:
@@ -126,7 +130,7 @@ def _natively_loaded(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]
         if not isinstance(suite, NativeSuite) or not _accepts(row.spec, {CLIENT: NATIVE_CLIENT}):
             raise UsageError(f"load: engine {name} has no native load in suite {suite.name}: use library")
         resolved = row.spec.resolve(options)
-        if lacking := row.spec.lacking(resolved):
+        if lacking := row.spec.explain_unavailability(resolved):
             raise UsageError(f"engine {name} {lacking}")
         check_tier(row.spec, row.tier, resolved)
         loaded.append(row._replace(options=options))
@@ -136,11 +140,11 @@ def _natively_loaded(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]
 def _why_none(suite: Suite, tier: Tier | None) -> str:
     """Explains why no engine runs by default."""
     every = [spec for spec in registry.engines_for(suite) if not spec.floor]
-    able = [spec for spec in every if not spec.lacking()]
+    able = [spec for spec in every if not spec.explain_unavailability()]
     if able and not any(spec.listing.by_default for spec in able):
         return f"its engines run only if named: -e {','.join(spec.name for spec in able)}"
     named = [spec for spec in every if spec.name in suite.engines]
-    if len(named) == 1 and (lacking := named[0].lacking()):
+    if len(named) == 1 and (lacking := named[0].explain_unavailability()):
         return f"engine {named[0].name} {lacking}"
     if tier is None or any(spec.tiers for spec in registry.engines_for(suite)):
         return "no engine can run here; `dyno list` says what to install"
@@ -157,20 +161,22 @@ def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
     return [EngineRow(spec, {}, tier) for spec, tier in floor_tiers if (spec.name, tier) not in requested]
 
 
-def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineRow]:
+def _resolve_named_engines(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineRow]:
     rows: list[EngineRow] = []
     for _, named in split_engines(request.engines):
         name, options = named.name, named.options
-        spec = registry.through(suite, registry.engine(name))
+        spec = registry.reduce_to_suite(suite, registry.engine(name))
         if spec is None:
-            suites = [s.name for s in registry.suites() if registry.through(s, registry.engine(name)) is not None]
+            suites = [
+                s.name for s in registry.suites() if registry.reduce_to_suite(s, registry.engine(name)) is not None
+            ]
             engines = ", ".join(each.name for each in registry.engines_for(suite))
             raise UsageError(
                 f"engine {name} has no port of suite {suite.name}; it runs in {', '.join(suites) or 'none'};"
                 f" {suite.name} has {engines}"
             )
         resolved = spec.resolve(options)
-        if lacking := spec.lacking(resolved):
+        if lacking := spec.explain_unavailability(resolved):
             raise UsageError(f"engine {name} {lacking}")
         requested = named.tier or tier
         gives = None if spec.server is None else spec.server.gives
@@ -192,8 +198,8 @@ def _check_variants(suite: Suite) -> None:
     """Raises UsageError if a variant has options of an engine that can't run the suite."""
     for name, variant in variants_of(suite).items():
         for engine in variant.options:
-            with naming(name):
-                if registry.through(suite, registry.engine(engine)) is None:
+            with name_variant(name):
+                if registry.reduce_to_suite(suite, registry.engine(engine)) is None:
                     raise UsageError(f"engine {engine} has no port of suite {suite.name}")
 
 
@@ -210,14 +216,14 @@ def _check_labels(rows: Sequence[EngineRow]) -> None:
             raise UsageError(f"{labels[engine]} and {name} are the same engine with the same options: leave one out")
 
 
-def placed(suite: Suite, entries: Sequence[EngineEntry], address: str) -> list[EngineEntry]:
+def add_address(suite: Suite, entries: Sequence[EngineEntry], address: str) -> list[EngineEntry]:
     """Adds the address of the user's own server or cluster to the entries. Without entries, returns all engines of
     the suite that accept the address. Raises UsageError for an engine that takes no address, or if no engine accepts
     this one."""
     with_url = [s for s in registry.engines_for(suite) if any(o.name == URL and o.address for o in s.options)]
     if entries:
-        tables = [{**_split(entry)[1], "name": _split(entry)[0], URL: address} for entry in entries]
-        for spec in (registry.through(suite, registry.engine(str(table["name"]))) for table in tables):
+        tables = [{**_split_entry(entry)[1], "name": _split_entry(entry)[0], URL: address} for entry in entries]
+        for spec in (registry.reduce_to_suite(suite, registry.engine(str(table["name"]))) for table in tables):
             if spec is not None and not any(setting.name == URL for setting in spec.options):
                 able = ", ".join(spec.name for spec in with_url) or "none"
                 raise UsageError(
@@ -238,15 +244,15 @@ def _accepts(spec: EngineSpec, options: Mapping[str, Value]) -> bool:
     return True
 
 
-def lacking(suite: Suite, engines: Iterable[EngineEntry]) -> dict[str, str]:
+def find_unavailable(suite: Suite, engines: Iterable[EngineEntry]) -> dict[str, str]:
     """Returns the engines that can't run here, by the names of their rows, each with the reason."""
     reasons: dict[str, str] = {}
-    for named in map(split, engines):
+    for named in map(parse_entry, engines):
         declared = registry.attempt("engine", named.name)
-        spec = registry.through(suite, declared) if isinstance(declared, EngineSpec) else None
+        spec = registry.reduce_to_suite(suite, declared) if isinstance(declared, EngineSpec) else None
         if spec is None:
             reasons[named.asked] = f"it is not an engine of suite {suite.name}"
-        elif (why := spec.lacking(spec.resolve(named.options))) is not None:
+        elif (why := spec.explain_unavailability(spec.resolve(named.options))) is not None:
             reasons[named.asked] = why
     return reasons
 
@@ -267,7 +273,7 @@ def split_engines(texts: Iterable[EngineEntry]) -> Iterator[tuple[EngineEntry, N
                 ) from None
             raise
         address = address or "://" in str(text)
-        yield text, split(text)
+        yield text, parse_entry(text)
 
 
 def tier_named(name: str) -> Tier:
@@ -275,12 +281,12 @@ def tier_named(name: str) -> Tier:
     try:
         return Tier(name)
     except ValueError:
-        raise UsageError(unknown("tier", name, [tier.value for tier in Tier])) from None
+        raise UsageError(unknown_name_message("tier", name, [tier.value for tier in Tier])) from None
 
 
-def split(text: EngineEntry) -> NamedRow:
+def parse_entry(text: EngineEntry) -> NamedRow:
     """Parses 'wal=sqlite:journal_mode=wal+cache_mib=8+tier=power' into a label, a name, options and a tier."""
-    name, options = _split(text)
+    name, options = _split_entry(text)
     tier, label = options.pop(TIER, None), options.pop(LABEL, None)
     if label is not None and not GOOD_LABEL.fullmatch(str(label)):
         shown = "the label" if len(str(label)) > 40 or "/" in str(label) else f"label {shlex.quote(str(label))}"
@@ -300,7 +306,7 @@ SET = "set."
 """Prefix of the name of an engine's own setting: see `servers.set_option`."""
 
 
-def _split(text: EngineEntry) -> tuple[str, dict[str, Any]]:
+def _split_entry(text: EngineEntry) -> tuple[str, dict[str, Any]]:
     if not isinstance(text, str):
         return text["name"], {option: value for option, value in text.items() if option != "name"}
     label, text = _label(text)
@@ -320,7 +326,7 @@ def _split(text: EngineEntry) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
-def hidden(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, str]) -> dict[str, Value]:
+def mask_addresses(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, str]) -> dict[str, Value]:
     """Returns the options with masked addresses. Adds the unmasked addresses to `addresses`."""
     shown = dict(options)
     for setting in spec.options:

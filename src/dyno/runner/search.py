@@ -17,8 +17,8 @@ interrupted.
 A lost probe is repeated. Several losses in a row end the search, and so does a failure that a repetition would not
 change.
 
-`probe_time.shortened` bounds the search: probes are shortened so that all of a usual search fit. If they would be too
-short, rounds are left out; a further round also if its probes would be shortened to less than half.
+`probe_time.shorten_probe` bounds the search: probes are shortened so that all of a usual search fit. If they would be
+too short, rounds are left out; a further round also if its probes would be shortened to less than half.
 """
 
 import math
@@ -28,8 +28,27 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Protocol, TypeVar
 
-from dyno.contracts.limits import CONFIRM, EXPLORE, EXPLORES, LAST, ROUND, Limit, Probe, bracket, given_up, worst
-from dyno.contracts.probe_time import FEWEST_CONFIRMED, NO_TIME, USUAL_TIMES, ProbeTimes, Spent, seconds, shortened
+from dyno.contracts.limits import (
+    CONFIRM,
+    EXPLORE,
+    EXPLORES,
+    LAST,
+    ROUND,
+    Limit,
+    Probe,
+    bracket,
+    given_up,
+    worst_excess,
+)
+from dyno.contracts.probe_time import (
+    FEWEST_CONFIRMED,
+    NO_TIME,
+    USUAL_TIMES,
+    ProbeTimes,
+    Spent,
+    seconds,
+    shorten_probe,
+)
 
 STEEP, WIDE, LONGEST = 0.05, 0.1, 3.0
 """Confirming probes are up to LONGEST times as long in two cases. The reach of their round is below STEEP: the share
@@ -123,7 +142,7 @@ def next_step(
         explores = [wanted] * (EXPLORES - len(explored) - 1) if stage == EXPLORE else []
         for confirms in _confirms(stage, len(rounds)):
             following = explores + [longer * seconds(limits, rate, CONFIRM, times)] * confirms
-            duration = shortened(stage, wanted, following, times, spent)
+            duration = shorten_probe(stage, wanted, following, times, spent)
             if duration is not None:
                 return Step(stage, rate, duration)
         return None
@@ -140,7 +159,7 @@ def next_step(
     if len(rounds) % ROUND == 0 and number:
         figure = fit(limits, probes)
         low = figure.low if figure.rate is not None else None
-        if low is not None and (number == MOST_ROUNDS or _confirmed(figure, rounds)):
+        if low is not None and (number == MOST_ROUNDS or _is_confirmed(figure, rounds)):
             return step(LAST, low) or figure
         if number == MOST_ROUNDS:
             return figure
@@ -185,7 +204,7 @@ def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -
             return None
         if number == EXPLORES - 1 or held.rate >= maximum * 0.98:
             return max(maximum, held.rate) * 1.1
-        level = worst(limits, held)
+        level = worst_excess(limits, held)
         share = 0.8 if level < -SATURATED else min(max(-level / (top - level), 0.3), 0.8)
         return held.rate + share * (maximum - held.rate)
     if held is None:
@@ -193,10 +212,10 @@ def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -
             return None
         if number == EXPLORES - 1:
             return maximum * LOWEST
-        level = min(worst(limits, broken), top * 0.95)
+        level = min(worst_excess(limits, broken), top * 0.95)
         rate = maximum - (maximum - broken.rate) * (top + 0.7) / (top - level)
         return min(max(rate, broken.rate / 3.2), broken.rate / 1.15)
-    lower, upper = worst(limits, held), worst(limits, broken)
+    lower, upper = worst_excess(limits, held), worst_excess(limits, broken)
     width = (broken.rate - held.rate) / ((broken.rate + held.rate) / 2)
     saturated = lower < -SATURATED or upper > SATURATED
     if width <= (NARROW_SATURATED if saturated else NARROW) or number >= MOST_EXPLORES:
@@ -205,21 +224,21 @@ def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -
     return held.rate + share * (broken.rate - held.rate)
 
 
-def _confirmed(figure: Figure, rounds: Sequence[Probe]) -> bool:
+def _is_confirmed(figure: Figure, rounds: Sequence[Probe]) -> bool:
     """Returns whether enough probes lie in the last round's stretch, and the root with them."""
     rates = [probe.rate for probe in rounds[-ROUND:]]
     line = figure.line
     return line is not None and line.points >= FEWEST_CONFIRMED and min(rates) <= line.root <= max(rates)
 
 
-def _unshown(figure: Figure) -> bool:
+def _has_unproven_slope(figure: Figure) -> bool:
     """Returns whether as many probes as usual don't show that the slope is positive."""
     return figure.rate is None and figure.line is not None and figure.line.points >= FEWEST_CONFIRMED
 
 
 def _width(figure: Figure) -> float:
     """Returns the length of the interval, relative to the rate; 0 if it is not known yet."""
-    if _unshown(figure):
+    if _has_unproven_slope(figure):
         return math.inf
     return (figure.high - figure.low) / figure.rate if figure.rate and figure.low and figure.high else 0.0
 
@@ -234,7 +253,7 @@ def _aim(
     rates = [probe.rate for probe in probes[-ROUND:]]
     centre = min(max(line.root if line else fmean(rates), min(rates)), max(rates))
     if probes[-1].stage == CONFIRM and figure.rate is None:
-        levels = [worst(limits, probe) for probe in probes[-ROUND:]]
+        levels = [worst_excess(limits, probe) for probe in probes[-ROUND:]]
         if min(levels) > FAR or max(levels) < -FAR:
             # The root lies elsewhere: a disturbance misled the probes before. A wide round at that side follows.
             end, away = (min(rates), -1) if min(levels) > FAR else (max(rates), 1)
@@ -242,13 +261,13 @@ def _aim(
     if held is None or broken is None:
         # Only exploring probes held or broke, and later ones contradict them.
         return centre, REACH[1]
-    lower, upper = worst(limits, held), worst(limits, broken)
+    lower, upper = worst_excess(limits, held), worst_excess(limits, broken)
     if line is None:
         slope = (upper - lower) / (broken.rate - held.rate)
         centre = held.rate - lower / slope
     else:
         slope = line.slope
-        if _unshown(figure):
+        if _has_unproven_slope(figure):
             least = WIDER * (max(rates) - min(rates)) / 2 / centre
     span = min(SPAN * min(-math.log(limit.share) for limit in limits), MOST_SPAN)
     reach = span / (slope * centre)

@@ -18,7 +18,7 @@ from dyno.contracts.model import Trial
 from dyno.contracts.passwords import mask_password, mask_secrets
 from dyno.contracts.sanitize import sanitize
 from dyno.host import facts
-from dyno.host.confine import CannotConfine, confined
+from dyno.host.confine import CannotConfine, create_group
 from dyno.host.force_remove import remove, unmount
 from dyno.host.process import nothing_left
 from dyno.host.procfs import read_lines, read_text
@@ -116,7 +116,7 @@ class Datasets:
     def path(self, cell: int) -> Path:
         return self._home / str(cell)
 
-    def ended(self, attempt: Attempt) -> None:
+    def remove_finished(self, attempt: Attempt) -> None:
         """Removes the cell's store after a failed trial, so that the next trial loads again, and after the cell's
         last trial."""
         good = attempt.outcome == "ok" and not any(sample.void for sample in attempt.samples)
@@ -179,7 +179,7 @@ def run_trial(
         finally:
             _remove_home(home, output)
     duration = monotonic_ns() - begin
-    suffered = facts.since(before, facts.counters(), duration)
+    suffered = facts.subtract_counters(before, facts.counters(), duration)
     if plan.awake:
         # The processes that keep cores awake are stalled whenever another process uses their core, which is no
         # strain.
@@ -218,9 +218,9 @@ def _run_worker(
     home = Path(request.home)
     pools = context.pools
     try:
-        pools.ready(executable)
+        pools.start_pool(executable)
         with (
-            nullcontext() if plan.confine is None else confined(plan.confine, home.with_suffix(GROUP)) as group,
+            nullcontext() if plan.confine is None else create_group(plan.confine, home.with_suffix(GROUP)) as group,
             nothing_left(),
             pools.worker(executable, home, home.with_suffix(OUTPUT), request, group.add if group else int) as (
                 process,
@@ -394,7 +394,7 @@ def _remove_in_worker(request: TrialRequest, executable: str, pools: WorkerPools
     output = home.with_suffix(REMOVAL_OUTPUT)
     deadline = monotonic() + PATIENCE_SECONDS
     began = monotonic_ns()
-    pools.ready(executable)
+    pools.start_pool(executable)
     with (
         pools.worker(executable, home, output, structs.replace(request, remove=True)) as (_, pipe),
         closing(WorkerChannel(pipe, began)) as channel,

@@ -167,7 +167,7 @@ class TrialReport:
             self.outcome = "error"
             self.why = self.clean_text(verdict)
         elif self.outcome in (None, "ok") and status != 0:
-            self.outcome, self.why = "crash", _died(status)
+            self.outcome, self.why = "crash", _describe_exit(status)
         elif self.outcome is None:
             self.outcome, self.why = "crash", "ended without a result"
 
@@ -177,7 +177,7 @@ class TrialReport:
         self.why = self.clean_text(f"{error.strerror or exception_text(error)}: {error.filename}")
 
 
-def _died(status: int) -> str:
+def _describe_exit(status: int) -> str:
     if status == -signal.SIGKILL:
         return "killed by SIGKILL, perhaps by the kernel because memory was short"
     if status < 0:

@@ -112,7 +112,7 @@ def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
             remedy = f"to remove it: rm -r {shlex.quote(str(path))}"
             stays = f"{path} stays, since other users may write to it; {remedy}"
             warn(sanitize(stays, keep=""))
-    swept = list(dead(root))
+    swept = list(find_dead(root))
     for path in swept:
         unmount(path)
         leftover_processes.clear(path)
@@ -122,7 +122,7 @@ def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
     return swept
 
 
-def dead(root: Path) -> Iterator[Path]:
+def find_dead(root: Path) -> Iterator[Path]:
     """Yields this user's directories of dead runs. Directories of other users are skipped, because users may share
     the work directory."""
     for path in (*root.glob(PREFIX + "*"), *root.glob(NEW + "*")):
@@ -141,8 +141,8 @@ def _is_new(path: Path) -> bool:
 def left_behind(root: Path) -> dict[str, list[str]]:
     """Returns the directories that killed runs left under `root`, and the servers of these runs that still run, as
     'redis-server 4711'. The next run removes both."""
-    directories, servers = list(dead(root)), list[str]()
-    for process in (process for path in directories for process in leftover_processes.recorded(path)):
+    directories, servers = list(find_dead(root)), list[str]()
+    for process in (process for path in directories for process in leftover_processes.find_recorded(path)):
         with suppress(psutil.Error):
             servers.append(sanitize(f"{process.name()} {process.pid}", keep=""))
     return {"directories": [sanitize(str(path), keep="") for path in directories], "servers": servers}

@@ -62,7 +62,7 @@ class WorkerPool:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def ready(self) -> None:
+    def start_if_stopped(self) -> None:
         """Starts the fork server if it is not running."""
         if self._process is not None and self._process.poll() is None:
             return
@@ -130,13 +130,13 @@ class WorkerPools:
         for pool in self._by_executable.values():
             pool.close()
 
-    def ready(self, executable: str) -> None:
+    def start_pool(self, executable: str) -> None:
         """Starts the fork server of an interpreter. Must be called before the watch for leftover processes, which
         would count the fork server."""
         if executable not in self._by_executable:
             output = self._home / f"worker-pool-{len(self._by_executable)}.output"
             self._by_executable[executable] = WorkerPool(executable, self._suite, output)
-        self._by_executable[executable].ready()
+        self._by_executable[executable].start_if_stopped()
 
     @contextmanager
     def worker(

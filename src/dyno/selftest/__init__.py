@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,24 @@ def checks() -> tuple[SelfCheck, ...]:
         SelfCheck("clock", "the clock never runs backwards, not even between processes", machine.clock),
         SelfCheck("latency", "recorded latencies are those that operations had", machine.latency),
         SelfCheck("cold", "cold reads come from the device", machine.cold),
-        SelfCheck("awake", "cores are kept awake when requested, and that slows nothing down", machine.awake),
+        SelfCheck("awake", "cores are kept awake when requested, and that slows nothing down", machine.check_awake),
         SelfCheck("client", "a client that limits its server is noticed", trials.client),
         SelfCheck("stall", "a stall is in the response times of all operations that waited", trials.stall),
-        SelfCheck("same", "equal engines are not reported to differ", trials.same),
+        SelfCheck("same", "equal engines are not reported to differ", trials.check_equal_engines),
         SelfCheck("slower", "a slowdown of 10 % is found", trials.slower),
     )
 
 
-def chosen(names: Iterable[str]) -> list[SelfCheck]:
+def select_checks(names: Iterable[str]) -> list[SelfCheck]:
     """Returns the named checks in the order of `checks`; without names, all checks. Raises UsageError."""
     known, wanted = {check.name: check for check in checks()}, list(names)
     for name in wanted:
         if name not in known:
-            raise UsageError(unknown("check", name, known))
+            raise UsageError(unknown_name_message("check", name, known))
     return [check for name, check in known.items() if not wanted or name in wanted]
 
 
-def made(wanted: Iterable[SelfCheck], work: Path) -> Iterator[tuple[SelfCheck, CheckResult]]:
+def run_checks(wanted: Iterable[SelfCheck], work: Path) -> Iterator[tuple[SelfCheck, CheckResult]]:
     """Runs the checks one after the other. A check that raises an exception has failed."""
     for check in wanted:
         try:

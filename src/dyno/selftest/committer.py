@@ -41,7 +41,7 @@ def main() -> None:
 
 def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
     suite = registry.suite(message["suite"])
-    spec = registry.through(suite, registry.engine(message["engine"]))
+    spec = registry.reduce_to_suite(suite, registry.engine(message["engine"]))
     assert spec is not None and suite.proof is not None
     home, tier, options = Path(message["home"]), Tier(message["tier"]), spec.resolve(message["options"])
     with ExitStack() as stack:

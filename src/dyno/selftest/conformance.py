@@ -62,10 +62,10 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
     """Runs all checks below the directory `work`, the ports' own checks first. Yields a result for each check.
     `given`: options as the user wrote them. Options of a port apply to the checks of that port only."""
     units = [(port, "") for port in spec.ports if port in SHARED]
-    through = ((suite, registry.through(suite, spec)) for suite in registry.suites())
+    through = ((suite, registry.reduce_to_suite(suite, spec)) for suite in registry.suites())
     units += [(next(iter(one.ports)), suite.name) for suite, one in through if one is not None]
     for number, (port, suite) in enumerate(units):
-        reduced = spec.through(port)
+        reduced = spec.reduce_to_port(port)
         options = {name: given[name] for name in given if name in {option.name for option in reduced.options}}
         checks = _checks(port, suite, "CHECKS")
         if reduced.clients != "one":
@@ -85,12 +85,12 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
             "options": options,
             "home": str(home),
         }
-        outcomes, reason = dict[str, str | None](), reduced.lacking(reduced.resolve(options)) or ""
+        outcomes, reason = dict[str, str | None](), reduced.explain_unavailability(reduced.resolve(options)) or ""
         if not reason:
             home.mkdir()
             outcomes, reason = _run(str(spec.interpreter() or sys.executable), job)
         for name, guard in guards.items():
-            outcome, why, kind = _judged(name, outcomes, reason, gaps.get(name))
+            outcome, why, kind = _judge_outcome(name, outcomes, reason, gaps.get(name))
             yield ConformanceResult(port, suite, name, outcome, guard, why, kind)
 
 
@@ -104,7 +104,9 @@ def _guards(check: Callable[..., None]) -> str:
     return (inspect.getdoc(check) or "").split("\n\n")[0].replace("\n", " ") if inspect.isfunction(check) else ""
 
 
-def _judged(name: str, outcomes: Mapping[str, str | None], reason: str, gap: Gap | None) -> tuple[str, str, str]:
+def _judge_outcome(
+    name: str, outcomes: Mapping[str, str | None], reason: str, gap: Gap | None
+) -> tuple[str, str, str]:
     """Returns the fields `outcome`, `reason` and `kind` of a result."""
     if name not in outcomes:
         return SKIPPED, reason, ""
@@ -176,9 +178,9 @@ def main(events_file: str) -> None:
 
 def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
     port, suite_name = message["port"], message["suite"]
-    spec = registry.engine(message["engine"]).through(port)
+    spec = registry.engine(message["engine"]).reduce_to_port(port)
     options = spec.resolve(message["options"])
-    spec, tier, home = spec.chosen(options), message["tier"] and Tier(message["tier"]), Path(message["home"])
+    spec, tier, home = spec.apply_options(options), message["tier"] and Tier(message["tier"]), Path(message["home"])
     with ExitStack() as stack:
         server: Server | None = None
         if server := spec.create_server(home / "server", tier, options, 2):
@@ -214,7 +216,7 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
 
 
 @contextmanager
-def _closing(port: Any) -> Iterator[Any]:
+def _close_after(port: Any) -> Iterator[Any]:
     """Yields the port. Closes it afterwards, if it has a method for that, which not every suite asks for."""
     with closing(port) if hasattr(port, "close") else nullcontext():
         yield port
@@ -238,15 +240,15 @@ class _Stores:
         if self._port is None:
             # All checks of such a suite share one store: starting Java for each check would take minutes.
             if self._shared is None:
-                engine = self._stack.enter_context(closing(self._job.open(self._created("store"))))
-                self._shared = self._stack.enter_context(_closing(self._job.port(engine)))
+                engine = self._stack.enter_context(closing(self._job.open(self._create_home("store"))))
+                self._shared = self._stack.enter_context(_close_after(self._job.port(engine)))
             yield self._shared
             return
-        home = self._created(name)
-        with closing(self._job.open(home)) as engine, _closing(self._port(engine, *how)) as port:
+        home = self._create_home(name)
+        with closing(self._job.open(home)) as engine, _close_after(self._port(engine, *how)) as port:
             yield port
 
-    def _created(self, name: str) -> Path:
+    def _create_home(self, name: str) -> Path:
         home = self._home / name
         home.mkdir(exist_ok=True)
         return home
@@ -255,9 +257,9 @@ class _Stores:
         """Runs a check that needs two clients."""
         assert self._port is not None
         with (
-            closing(self._job.open(self._created(name))) as engine,
-            _closing(self._port(engine)) as one,
-            _closing(self._port(engine)) as other,
+            closing(self._job.open(self._create_home(name))) as engine,
+            _close_after(self._port(engine)) as one,
+            _close_after(self._port(engine)) as other,
         ):
             check(one, other)
 
@@ -271,7 +273,7 @@ class _Stores:
     def describe(self) -> None:
         """Checks what the engine reports about itself. Raises InvalidValue or TypeError for a wrong type."""
         self._stack.close()
-        with closing(self._job.open(self._created("described"))) as engine:
+        with closing(self._job.open(self._create_home("described"))) as engine:
             declarations.checked_text(engine.version(), "version")
             declarations.checked_values(engine.settings(), "settings")
             declarations.checked_caveats(engine.caveats(), "caveats")

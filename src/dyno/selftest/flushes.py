@@ -15,7 +15,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.sanitize import sanitize
-from dyno.contracts.settings import closest_match, unknown
+from dyno.contracts.settings import closest_match, unknown_name_message
 from dyno.contracts.suite import Suite
 from dyno.host import interpreters
 from dyno.host.process import nothing_left, own_session
@@ -83,8 +83,8 @@ class TierProof:
 def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierClaim]:
     """Returns a claim for each tier of each engine; without engines, of all that can be proven. Raises UsageError."""
     if tier is not None and tier not in [known.value for known in Tier]:
-        raise UsageError(unknown("tier", tier, [known.value for known in Tier]))
-    provable = _provable()
+        raise UsageError(unknown_name_message("tier", tier, [known.value for known in Tier]))
+    provable = _find_provable()
     if not engines:
         every = [claim for suite, spec in provable.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
@@ -99,13 +99,13 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierCla
     return wanted
 
 
-def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
+def _find_provable() -> dict[str, tuple[Suite, EngineSpec]]:
     """Returns the engines that store something, by name, with the suite of their first port that proves tiers."""
     proving = {port: suite for suite in registry.suites() if suite.proof is not None for port in suite.ports}
     engines: dict[str, tuple[Suite, EngineSpec]] = {}
     for engine in registry.engines():
         port = next((port for port in engine.ports if port in proving), None)
-        if port is not None and not engine.floor and (spec := engine.through(port)).tiers:
+        if port is not None and not engine.floor and (spec := engine.reduce_to_port(port)).tiers:
             engines[engine.name] = proving[port], spec
     return dict(sorted(engines.items()))
 
@@ -115,7 +115,7 @@ def _claims(
 ) -> Iterator[TierClaim]:
     """Yields an engine's claims: for the requested tier, or for all tiers that it has with these options."""
     options = spec.resolve(given)
-    lacking = spec.lacking(options)
+    lacking = spec.explain_unavailability(options)
     tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.refusal(t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
@@ -133,10 +133,10 @@ def _claims(
 
 def proofs(wanted: Iterable[TierClaim], work: Path) -> Iterator[TierProof]:
     """Yields a proof of each claim in turn. Each has its own process, and its own directory below `work`."""
-    unavailable = trace.unavailable()
+    unavailable = trace.explain_unavailability()
     for claim in wanted:
         if claim.cell is None or unavailable:
-            yield _untraced(claim, claim.lacking or unavailable or "")
+            yield _make_untraced_proof(claim, claim.lacking or unavailable or "")
         else:
             with tempfile.TemporaryDirectory(dir=work) as directory:
                 # A server may run as another user, who must be able to pass through this directory.
@@ -144,7 +144,7 @@ def proofs(wanted: Iterable[TierClaim], work: Path) -> Iterator[TierProof]:
                 yield _proof(claim, claim.cell, Path(directory))
 
 
-def _untraced(claim: TierClaim, why: str, verdict: str = DECLARED) -> TierProof:
+def _make_untraced_proof(claim: TierClaim, why: str, verdict: str = DECLARED) -> TierProof:
     return TierProof(claim.engine, claim.tier.value, verdict, why, claim.spec.tiers[claim.tier])
 
 
@@ -162,13 +162,13 @@ def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
     }
     python = str(claim.spec.interpreter() or sys.executable)
     if why := _trace(python, job, lines, answer_file):
-        return _untraced(claim, why, FAILED)
+        return _make_untraced_proof(claim, why, FAILED)
     answer = json.loads(answer_file.read_text())
     if "refused" in answer:
-        return _untraced(claim, sanitize(answer["refused"]))
+        return _make_untraced_proof(claim, sanitize(answer["refused"]))
     with lines.open(errors="replace") as text:
-        seen = trace.seen(text, home, claim.spec.crashes.log)
-    verdict, why = judged(claim.tier, seen, answer["commits"])
+        seen = trace.summarize_trace(text, home, claim.spec.crashes.log)
+    verdict, why = judge_tier(claim.tier, seen, answer["commits"])
     if verdict == PROVEN and claim.spec.listing.untested:
         # The traced service may have been a substitute for the real one, such as an emulator.
         verdict, why = DECLARED, claim.spec.listing.untested
@@ -211,7 +211,7 @@ def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> st
     return None if answer.exists() else "it ended with status 0 in the middle of its work"
 
 
-def judged(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str, str]:
+def judge_tier(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str, str]:
     """Returns the verdict on a tier and its reason. `commits`: number of acknowledged commits."""
     count, files = len(seen.commits), [Path(name).name for name in seen.mapped]
     mapped = ", ".join(files[:NAMED]) + (f" and {len(files) - NAMED} more" if len(files) > NAMED else "")

@@ -21,9 +21,9 @@ from dyno.contracts.rank import rank
 from dyno.contracts.suite import Operations
 from dyno.host import pagecache
 from dyno.host.filesystem import filesystem
-from dyno.host.keep_awake import CannotKeepAwake, cores, kept
+from dyno.host.keep_awake import CannotKeepAwake, cores, keep_cores_awake
 from dyno.host.procfs import ROOT, Ticks
-from dyno.host.usage import cpu_ns, own
+from dyno.host.usage import cpu_ns, measure_own
 from dyno.measure.driver import measure
 from dyno.measure.loop import Loop, native, pick
 from dyno.selftest import CheckResult
@@ -72,19 +72,19 @@ def cold(work: Path) -> CheckResult:
 
 def _read_from_device(file: Path) -> float | None:
     """Reads a file. Returns the share of its bytes that came from the device."""
-    before = own().read_bytes
+    before = measure_own().read_bytes
     with file.open("rb", buffering=0) as reading:
         while reading.read(PIECE_BYTES):
             pass
-    after = own().read_bytes
+    after = measure_own().read_bytes
     return None if before is None or after is None else (after - before) / BYTES
 
 
-def awake(work: Path) -> CheckResult:
+def check_awake(work: Path) -> CheckResult:
     """Measures how long a core idles while it is kept awake, and how much time that takes from a process on the core.
     The process runs in its own session, like that of every trial."""
     try:
-        with kept() as keeper:
+        with keep_cores_awake() as keeper:
             pids = keeper.pids()
             idle, taken = _idle_percent(), _taken_percent(pids, cores()[0])
             ended = keeper.ended

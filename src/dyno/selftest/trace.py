@@ -51,7 +51,7 @@ def command(output: Path | str, words: Iterable[str]) -> list[str]:
     return [tracer, *options, "-o", str(output), *words]
 
 
-def unavailable() -> str | None:
+def explain_unavailability() -> str | None:
     """Returns why this machine can't trace processes, or None if it can."""
     try:
         done = subprocess.run(command(os.devnull, ["true"]), capture_output=True, text=True)
@@ -91,7 +91,7 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
             yield Call(int(match["pid"]), match["name"], match["arguments"], int(match["result"], 0), first, number)
 
 
-def _unescaped(path: str) -> str:
+def _unescape_path(path: str) -> str:
     return os.fsdecode(path.encode("ascii", "backslashreplace").decode("unicode_escape").encode("latin-1", "replace"))
 
 
@@ -157,9 +157,9 @@ class _Process:
     """Start, end and file of the writable mappings."""
 
 
-def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> TraceSummary:
+def summarize_trace(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> TraceSummary:
     """Summarises strace's lines: the files below `home`, or only those that match a pattern in `log`."""
-    return _Follower(list(calls(lines)), home, log).seen()
+    return _Follower(list(calls(lines)), home, log).summarize_calls()
 
 
 class _Follower:
@@ -174,7 +174,7 @@ class _Follower:
         self._mapped: set[str] = set()
         self._unseen: set[str] = set()
 
-    def seen(self) -> TraceSummary:
+    def summarize_calls(self) -> TraceSummary:
         commits: list[Commit] = []
         overtaken: list[int] = []
         pending: list[Act] = []
@@ -188,10 +188,10 @@ class _Follower:
             acts = [act for act in pending if act.ended < call.began]
             pending = pending[len(acts) :]
             if match[2] == END:
-                flushed = self._flushed(acts)
+                flushed = self._is_flushed(acts)
                 # Check whether the acts of a single thread would count as flushed.
                 alone = ([act for act in acts if act.pid == pid] for pid in {act.pid for act in acts})
-                if not flushed and any(map(self._flushed, alone)):
+                if not flushed and any(map(self._is_flushed, alone)):
                     overtaken.append(len(commits))
                 commits.append(Commit(any(act.writes for act in acts), flushed))
             if commits:
@@ -221,7 +221,7 @@ class _Follower:
         process, name, arguments = self._process(call.pid), call.name, call.arguments
         moments = call.pid, call.began, call.ended
         # With -y, strace shows the path of each descriptor.
-        descriptors = [(int(number), _unescaped(path)) for number, path in _DESCRIPTOR.findall(arguments)]
+        descriptors = [(int(number), _unescape_path(path)) for number, path in _DESCRIPTOR.findall(arguments)]
         if name in _COPIES:
             descriptors = descriptors[1:]
         elif name == "sendfile":
@@ -234,7 +234,10 @@ class _Follower:
         if name in _TRUNCATES:
             return [Act(name, path, False, False, *moments) for _, path in ours]
         if name in _NAMES:
-            paths = [Path(_unescaped(directory), _unescaped(entry)) for directory, entry in _NAME.findall(arguments)]
+            paths = [
+                Path(_unescape_path(directory), _unescape_path(entry))
+                for directory, entry in _NAME.findall(arguments)
+            ]
             return [Act(name, str(path.parent), False, False, *moments) for path in paths if self._is_ours(str(path))]
         if name == "msync":
             address = int(arguments.split(",")[0], 0)
@@ -265,7 +268,7 @@ class _Follower:
             return any(fnmatchcase(path, pattern) for pattern in self._log)
         return path == self._home or path.startswith(self._home + os.sep)
 
-    def _flushed(self, acts: list[Act]) -> bool:
+    def _is_flushed(self, acts: list[Act]) -> bool:
         """Returns whether a written file was flushed, with no later change to a flushed file. A mapped file may have
         been written at any time before its flush."""
         dirty: dict[str, int] = {}

@@ -14,7 +14,7 @@ from dyno.runner import parent, plan
 from dyno.selftest import CheckResult
 from dyno.stats.compare import ratios
 from dyno.stats.doubts import doubts
-from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
+from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, center, make_interval
 from dyno.stats.summary import summarize
 
 PHASE = "work"
@@ -73,7 +73,7 @@ class Ratio(NamedTuple):
     blocks: int
 
 
-def same(work: Path) -> CheckResult:
+def check_equal_engines(work: Path) -> CheckResult:
     """Compares an engine with itself. By chance one interval in twenty excludes 1, so the check fails only if the
     interval is more than 3 % away from 1."""
     ratio = _compare(work, AGAIN)
@@ -99,7 +99,7 @@ def _compare(work: Path, engine: str) -> Ratio:
         by_block += ratios(run, PHASE, engine, BASE)
         if len(by_block) < FEWEST_TRIALS:
             raise RuntimeError("too few blocks have a sample of both")
-        estimate = around(median(by_block), center(by_block), CONFIDENCE)
+        estimate = make_interval(median(by_block), center(by_block), CONFIDENCE)
         ratio = Ratio(estimate.median, estimate.low or 0.0, estimate.high or math.inf, len(by_block))
         if ratio.high - ratio.low <= 2 * NARROW:
             break

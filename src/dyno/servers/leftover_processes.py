@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from dyno.host import filesystem, trust
-from dyno.host.process import running
+from dyno.host.process import is_running
 
 RECORD = "dyno-server.json"
 TIMEOUT_SECONDS = 10
@@ -29,7 +29,7 @@ def forget(home: Path) -> None:
     (home / RECORD).unlink(missing_ok=True)
 
 
-def recorded(root: Path) -> list[psutil.Process]:
+def find_recorded(root: Path) -> list[psutil.Process]:
     """Returns the running servers that are recorded in `root` or below."""
     files = (file for file in filesystem.files(root) if file.name == RECORD)
     return [process for file in files if (process := _read(file)[1])]
@@ -55,7 +55,7 @@ def _read(file: Path) -> tuple[int | None, psutil.Process | None]:
     except (ValueError, KeyError, TypeError):
         return None, None
     try:
-        return pid, psutil.Process(pid) if running(pid, born) else None
+        return pid, psutil.Process(pid) if is_running(pid, born) else None
     except psutil.Error:
         return pid, None
 
@@ -76,7 +76,9 @@ def kill(processes: list[psutil.Process]) -> None:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while any(running(process.pid) for process in processes if process.is_running()) and time.monotonic() < deadline:
+    while (
+        any(is_running(process.pid) for process in processes if process.is_running()) and time.monotonic() < deadline
+    ):
         time.sleep(0.002)
     _remove_segments({process.pid for process in processes})
 

@@ -102,7 +102,9 @@ def write_certificate(listener: Listener, user: struct_passwd | None) -> None:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
-        raise Refused(f"{LISTEN}= needs a library for its certificate: {installation.extra('machines')}") from None
+        raise Refused(
+            f"{LISTEN}= needs a library for its certificate: {installation.extra_command('machines')}"
+        ) from None
     from datetime import datetime, timedelta, timezone
 
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(timezone.utc)

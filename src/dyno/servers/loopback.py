@@ -69,7 +69,7 @@ def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tup
     )
 
 
-def own(home: Path) -> Address:
+def allocate_address(home: Path) -> Address:
     """Returns an address for a server in `home`, where the password is stored. Raises Refused if no port is free."""
     return Address(HOST, next(_free((HOST,))), USER, _password(home / SECRET))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from platform import node
 
 from dyno.host import filesystem
-from dyno.host.process import running
+from dyno.host.process import is_running
 
 FILE = "namespace"
 PREFIX = "dyno_"
@@ -24,7 +24,7 @@ OTHERS_SECONDS = 30 * 86_400
 """Age from which a store of another machine counts as abandoned. No trial takes so long."""
 
 
-def of(home: Path) -> str:
+def store_name(home: Path) -> str:
     """Returns the name of the store in `home`, which never changes: at most 40 characters of a-z, 0-9 and _."""
     file = home / FILE
     with suppress(FileNotFoundError):
@@ -46,7 +46,7 @@ def stores(folder: Path) -> dict[str, Path]:
     return {name: home for name, home in homes.items() if _NAME.fullmatch(name)}
 
 
-def abandoned(names: Iterable[str]) -> list[str]:
+def find_abandoned(names: Iterable[str]) -> list[str]:
     """Returns the names that were created by a process of this machine that is gone, and old ones of others."""
     matches = [(name, _NAME.fullmatch(name)) for name in names]
     return [name for name, match in matches if match and _is_abandoned(*match.groups())]
@@ -54,9 +54,9 @@ def abandoned(names: Iterable[str]) -> list[str]:
 
 def _is_abandoned(machine: str, process: str, birth: str | None) -> bool:
     if birth is None:
-        return machine in (_machine(), _digest(node())) and not running(int(process))
+        return machine in (_machine(), _digest(node())) and not is_running(int(process))
     if machine == _machine():
-        return not running(int(process), int(birth, 16))
+        return not is_running(int(process), int(birth, 16))
     return time.time() - int(birth, 16) > OTHERS_SECONDS
 
 

@@ -248,15 +248,15 @@ class Cluster(Nodes, Generic[Node]):
         return self.nodes
 
     def stop(self) -> None:
-        self._all(lambda node: node.stop())
+        self._call_all(lambda node: node.stop())
 
     def kill(self) -> None:
-        self._all(lambda node: node.kill())
+        self._call_all(lambda node: node.kill())
 
     def close(self) -> None:
-        self._all(lambda node: node.close())
+        self._call_all(lambda node: node.close())
 
-    def _all(self, action: Callable[[Node], object], nodes: Sequence[Node] | None = None) -> None:
+    def _call_all(self, action: Callable[[Node], object], nodes: Sequence[Node] | None = None) -> None:
         """Calls `action` for all nodes at the same time, because each takes a while to end."""
         # Import here: this module imports logging, which `dyno list` doesn't need.
         from concurrent.futures import ThreadPoolExecutor

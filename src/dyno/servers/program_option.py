@@ -14,7 +14,7 @@ from dyno.contracts.programs import Program
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting
 from dyno.servers.process import first_closed, program, unprivileged
-from dyno.servers.user_server import lacking
+from dyno.servers.user_server import missing_program_message
 
 PROGRAM = "program"
 SHOWN, TIMEOUT_SECONDS = 80, 20
@@ -65,19 +65,19 @@ class ServerProgram(NamedTuple):
         paths = [program(name, places=self.places()) for name in self.helpers]
         return program(*self.names, places=self.places()) if all(paths) else None
 
-    def missing(self, path: str = "") -> str | None:
+    def explain_missing(self, path: str = "") -> str | None:
         """Returns why the program, or the user's at `path`, can't be started, with the remedy; None if it can."""
         if path:
-            return self.wrong(path)
+            return self.explain_bad_program(path)
         if self.find():
             return None
         needed = self.needed or self.names[0]
-        return f"needs {needed}: {self.install}" if self.only_own else lacking(needed, self.install)
+        return f"needs {needed}: {self.install}" if self.only_own else missing_program_message(needed, self.install)
 
     def executable(self, path: str = "") -> str:
         """Returns the path of the program to start. Raises Refused if it is missing, or if it is in the cache and may
         differ from the program that was installed."""
-        if why := self.missing(path):
+        if why := self.explain_missing(path):
             raise Refused(why)
         if not path and self.pinned is not None and (cached := self.pinned.path()):
             from dyno.servers.verify_program import verify
@@ -85,9 +85,9 @@ class ServerProgram(NamedTuple):
             verify(self.pinned, cached)
         return path or str(self.find())
 
-    def wrong(self, path: str) -> str | None:
+    def explain_bad_program(self, path: str) -> str | None:
         """Returns why the program at `path` can't be started, in one line; None if it can."""
-        why = _why(self, path)
+        why = _find_fault(self, path)
         return why and f"can't start {sanitize(path, SHOWN, '')}: {why}"
 
     def version_of(self, path: str) -> str:
@@ -112,26 +112,26 @@ class JavaProgram(NamedTuple):
     """Version of Java that the server needs."""
     packages: tuple[str, ...] = ("default-jre-headless", "maven")
 
-    def missing(self, path: str = "") -> str | None:
+    def explain_missing(self, path: str = "") -> str | None:
         """Returns what is missing, with the command that installs it; None if nothing is."""
         install = f"dyno install {self.pinned.name}"
         if self.pinned.path() is None:
-            return lacking(f"{self.title} {self.pinned.version}", install)
-        return None if shutil.which("java") else lacking(self.java, install)
+            return missing_program_message(f"{self.title} {self.pinned.version}", install)
+        return None if shutil.which("java") else missing_program_message(self.java, install)
 
     def paths(self) -> tuple[Path, str]:
         """Returns the paths of the archives and of java. Raises Refused if one of them is missing, or if the archives
         differ from those that were installed."""
         jars, java = self.pinned.path(), shutil.which("java")
         if jars is None or java is None:
-            raise Refused(f"{self.missing()}")
+            raise Refused(f"{self.explain_missing()}")
         from dyno.servers.verify_program import verify
 
         verify(self.pinned, jars)
         return jars, java
 
 
-def given(options: Mapping[str, Value]) -> str:
+def get_path(options: Mapping[str, Value]) -> str:
     """Returns the value of the option; empty if the user named no program, or if the engine has no such option."""
     return str(options.get(PROGRAM, ""))
 
@@ -142,7 +142,7 @@ def sibling(path: str, name: str) -> str | None:
     return next(filter(None, (shutil.which(place / name) for place in places)), None)
 
 
-def _why(kind: ServerProgram, path: str) -> str | None:
+def _find_fault(kind: ServerProgram, path: str) -> str | None:
     if not Path(path).exists():
         return "there is no such file"
     if Path(path).is_dir():

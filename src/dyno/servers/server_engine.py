@@ -38,12 +38,12 @@ class ServerStore(Engine):
 
     def __init__(self, home: Path, tier: Tier, options: Options, server: Any) -> None:
         self.home, self.tier, self.options, self.server = home, tier, options, server
-        self.name = namespace.of(home)
+        self.name = namespace.store_name(home)
         self.client = self.open_client(server, options)
         try:
             self.check_tier()
             if not server.own and not server.joined:
-                for name in namespace.abandoned(self.stores(self.client)):
+                for name in namespace.find_abandoned(self.stores(self.client)):
                     self.drop(self.client, name)
             self.create()
         except BaseException:
@@ -107,7 +107,7 @@ class ServerStore(Engine):
     def remove(cls, home: Path, options: Options, server: Any) -> None:
         """See `dyno.contracts.engine.ServerSpec.remove`."""
         with closing(cls.open_client(server, options)) as client:
-            cls.drop(client, namespace.of(home))
+            cls.drop(client, namespace.store_name(home))
 
     def check_tier(self) -> None:
         """Raises Refused if the server's settings can't give the tier."""
@@ -182,22 +182,22 @@ def server_engine(
             return UserServer(str(options[URL]), address)
         return start(home, tier, options, clients)
 
-    def refused(tier: Tier, options: Options) -> str | None:
+    def refuse_options(tier: Tier, options: Options) -> str | None:
         if sized and options[sized[1]] != sized[2] and set_option.sets(options, sized[0]):
             return f"set.{sized[0]} and {sized[1]} are one setting: leave one of them out"
         if options.get(LISTEN) and options[URL]:
             return f"{LISTEN} is of a server of Dyno's own, and {URL} names one of yours: leave one of them out"
-        return refuse(tier, options) or set_option.refused(options)
+        return refuse(tier, options) or set_option.refuse_options(options)
 
-    def missing(options: Options) -> str | None:
+    def find_unmet_need(options: Options) -> str | None:
         own = program is not None and not options[URL]
-        program_missing = program.missing(str(options.get(PROGRAM, ""))) if own and program else None
+        program_missing = program.explain_missing(str(options.get(PROGRAM, ""))) if own and program else None
         return program_missing or missing_native(options)
 
     own = Installation(
         programs=() if program is None or program.pinned is None else (program.pinned,),
         packages=program.packages if isinstance(program, JavaProgram) else (),
-        needs=missing,
+        needs=find_unmet_need,
     )
     chosen = program.setting if isinstance(program, ServerProgram) else None
     return EngineSpec(
@@ -207,7 +207,7 @@ def server_engine(
             *options,
             *filter(None, (settings, chosen)),
         ),
-        refuse=refused,
+        refuse=refuse_options,
         installation=own + installation,
         server=ServerSpec(
             create=serve,

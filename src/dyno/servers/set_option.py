@@ -40,14 +40,14 @@ def pairs(text: str) -> dict[str, str]:
     return settings
 
 
-def given(options: Mapping[str, Value]) -> dict[str, str]:
+def get_settings(options: Mapping[str, Value]) -> dict[str, str]:
     """Returns the user's settings by name."""
     return pairs(str(options.get(SET, "")))
 
 
-def combined(tier: Mapping[str, Value], options: Mapping[str, Value], **more: Value) -> dict[str, str]:
+def combine_settings(tier: Mapping[str, Value], options: Mapping[str, Value], **more: Value) -> dict[str, str]:
     """Returns settings as text by name: those of a tier and `more`, both overridden by the user's."""
-    return {**{name: str(value) for name, value in {**tier, **more}.items()}, **given(options)}
+    return {**{name: str(value) for name, value in {**tier, **more}.items()}, **get_settings(options)}
 
 
 def names_in(rows: Iterable[Mapping[str, Value]]) -> list[str]:
@@ -73,10 +73,10 @@ def with_names(options: Mapping[str, Value], names: Iterable[str]) -> Mapping[st
 def to_read(options: Mapping[str, Value]) -> tuple[str, ...]:
     """Returns the names of the settings to read back: those of this row, and those of other rows of the same engine,
     so that a report can compare the values."""
-    return (*given(options), *shlex.split(str(options.get(READ_BACK, ""))))
+    return (*get_settings(options), *shlex.split(str(options.get(READ_BACK, ""))))
 
 
-def refused(options: Mapping[str, Value]) -> str | None:
+def refuse_options(options: Mapping[str, Value]) -> str | None:
     """Returns why options for a server of Dyno's can't be combined with a user's server; None if they can."""
     for name, does in ((SET, "changes"), (PROGRAM, "starts")):
         if options.get(name) and options[URL]:
@@ -86,7 +86,7 @@ def refused(options: Mapping[str, Value]) -> str | None:
 
 def sets(options: Mapping[str, Value], name: str) -> bool:
     """Returns whether the user's settings contain the setting `name`, in any spelling."""
-    return _plain(name) in map(_plain, given(options))
+    return _plain(name) in map(_plain, get_settings(options))
 
 
 def _plain(name: str) -> str:

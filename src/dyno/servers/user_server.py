@@ -50,12 +50,12 @@ class UserServer:
         return ()
 
 
-def lacking(what: str, install: str) -> str:
+def missing_program_message(what: str, install: str) -> str:
     """Returns the message for a missing server program."""
     return f"needs {what}: {install}, or name your own with {URL}="
 
 
-def unreachable(server: Any, error: BaseException, text: str | None = None) -> Unavailable:
+def unreachable_error(server: Any, error: BaseException, text: str | None = None) -> Unavailable:
     """Returns the exception for a failed connection to a server, which may be Dyno's or the user's. `text`: the
     error's message, if it isn't its `str`."""
     why = typed_text(error, str(error) if text is None else text)

@@ -16,7 +16,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Fact
 from dyno.fields import Sample
 from dyno.results import Attempt, Run
-from dyno.stats.cache import cached
+from dyno.stats.cache import cache_by_run
 
 BOOK, GROUP, CHAIN, DIFFERS = "answers_book", "answers_group", "answers_chain", "answers_differ"
 OWN_REMEDY = "answers_remedy"
@@ -33,7 +33,7 @@ def agree(one: Mapping[str, Fact], other: Mapping[str, Fact]) -> bool:
     return common is None or mine[common] == theirs[common]
 
 
-@cached
+@cache_by_run
 def judged_attempts(run: Run) -> tuple[Attempt, ...]:
     """Returns the run's attempts, in which the samples of engines that disagree are void."""
     reference = str((run.header.definition or {}).get("reference", ""))
@@ -89,20 +89,24 @@ def _judge(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], referen
     for cell, sample in samples:
         if cell in unsteady:
             remedy = sample.facts.get(OWN_REMEDY, REMEDY)
-            reasons[id(sample)] = f"not deterministic: {_first(cell, samples)}; {remedy}"
+            reasons[id(sample)] = f"not deterministic: {_first_difference_of(cell, samples)}; {remedy}"
         elif tie:
             sides = " and ".join(", ".join(sorted(cells[each].label for each in group)) for group in steady if group)
             remedy = f'name the one that is right as reference = "{cells[cell].name or cells[cell].engine}"'
-            reasons[id(sample)] = f"as many engines answer otherwise ({sides}); {remedy}: {_any(samples)}"
+            reasons[id(sample)] = (
+                f"as many engines answer otherwise ({sides}); {remedy}: {_first_difference(samples)}"
+            )
         elif cell not in right:
             others = ", ".join(sorted(cells[each].label for each in right))
-            reasons[id(sample)] = f"disagrees with {others}: {_first(cell, samples) or _any(samples)}"
+            reasons[id(sample)] = (
+                f"disagrees with {others}: {_first_difference_of(cell, samples) or _first_difference(samples)}"
+            )
     return reasons
 
 
-def _first(cell: int, samples: Sequence[tuple[int, Sample]]) -> str:
-    return _any([(at, sample) for at, sample in samples if at == cell])
+def _first_difference_of(cell: int, samples: Sequence[tuple[int, Sample]]) -> str:
+    return _first_difference([(at, sample) for at, sample in samples if at == cell])
 
 
-def _any(samples: Sequence[tuple[int, Sample]]) -> str:
+def _first_difference(samples: Sequence[tuple[int, Sample]]) -> str:
     return next((str(sample.facts[DIFFERS]) for _, sample in samples if sample.facts.get(DIFFERS)), "")

@@ -19,10 +19,10 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Tier
 from dyno.contracts.native_load import CLIENT
 from dyno.results import Run
-from dyno.stats.cache import cached
-from dyno.stats.compare import Comparison, Table, across, against, of_speeds, tables
+from dyno.stats.cache import cache_by_run
+from dyno.stats.compare import Comparison, Table, compare_with_baseline, of_speeds, tables, tables_across_tiers
 from dyno.stats.metric import Metric
-from dyno.stats.summary import grouped, summarize
+from dyno.stats.summary import group_values, summarize
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"
@@ -63,7 +63,7 @@ class Answer:
         """The tier; None if nothing is stored, and for an answer across tiers."""
         return self.tiers[0] if len(self.tiers) == 1 else None
 
-    def within(self, other: Answer) -> bool:
+    def is_covered_by(self, other: Answer) -> bool:
         """Returns whether the other answer covers all phases and the best engine of this one."""
         same = all(
             getattr(self, name) == getattr(other, name) for name in ("params", "metric", "temperature", "reported_by")
@@ -72,16 +72,16 @@ class Answer:
         return same and set(self.phases) <= set(other.phases) and self.best in cells
 
 
-@cached
+@cache_by_run
 def answers(run: Run, margin: float = MARGIN) -> tuple[Answer, ...]:
     """Returns an answer for each tier, combination of parameters, metric and temperature with a valid row. They are
     in the order of the run's cells, then of the plan's phases. Answers across tiers come last, or first if no tier
     has two engines."""
-    by_tier, reads = _by_place(run, tables(run), margin), _by_place(run, across(run), margin)
+    by_tier, reads = _by_place(run, tables(run), margin), _by_place(run, tables_across_tiers(run), margin)
     if not reads:
         return tuple(by_tier)
     # An engine that is alone at its tier is compared across tiers instead.
-    by_tier = [answer for answer in by_tier if answer.others or not any(map(answer.within, reads))]
+    by_tier = [answer for answer in by_tier if answer.others or not any(map(answer.is_covered_by, reads))]
     compares = any(answer.others for answer in by_tier)
     return tuple([*by_tier, *reads] if compares else [*reads, *by_tier])
 
@@ -135,7 +135,10 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
     others = sorted(((cells[name], seen[name]) for name in seen), key=lambda pair: -(pair[1].ratio or 0.0))
     warm = {cell.asked: cell for table in phases for cell in table.warm}
     limited = {cell.asked: cell for table in phases for cell in table.limited}
-    faster = [[c for c in against(table, best, margin) if c.verdict.kind == "faster"] for table in proven or of]
+    faster = [
+        [c for c in compare_with_baseline(table, best, margin) if c.verdict.kind == "faster"]
+        for table in proven or of
+    ]
     return Answer(
         tiers=tuple(sorted({tier for table in phases for tier in table.tiers}, key=TIERS.index)),
         params=of[0].params,
@@ -195,16 +198,16 @@ class LimitedRows:
         return int(str(self.params.get("clients", 1)))
 
 
-@cached
-def limited(run: Run) -> tuple[LimitedRows, ...]:
+@cache_by_run
+def group_limited_rows(run: Run) -> tuple[LimitedRows, ...]:
     """Returns the rows whose limit was the load generator, in the order of the run's cells."""
     rows_limited = (row for row in summarize(run) if row.limit is not None and not row.cell.floor)
-    groups = grouped(((row.cell.tier, row.cell.combination), row) for row in rows_limited)
+    groups = group_values(((row.cell.tier, row.cell.combination), row) for row in rows_limited)
     limited_rows, able = list[LimitedRows](), run.header.native or ()
     for place in dict.fromkeys((cell.tier, cell.combination) for cell in run.cells):
         if not (rows := groups.get(place)):
             continue
-        phases = grouped((row.cell.asked, row.phase) for row in rows)
+        phases = group_values((row.cell.asked, row.phase) for row in rows)
         cells = {row.cell.asked: row.cell for row in rows}
         percents = [row.limit.percent for row in rows if row.limit is not None]
         limited_rows.append(

@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def cached(compute: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+def cache_by_run(compute: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
     """Caches the result of a function of a run and further arguments for as long as the run exists: a report needs
     rows, tables and answers many times. The result must not refer to the run, and must not be changed."""
     results: WeakKeyDictionary[Run, dict[object, T]] = WeakKeyDictionary()

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from operator import mul
 from statistics import median
 
-from dyno.contracts.limits import CONFIRM, EXPLORES, LAST, ROUND, Limit, Probe, bracket, given_up, worst
+from dyno.contracts.limits import CONFIRM, EXPLORES, LAST, ROUND, Limit, Probe, bracket, given_up, worst_excess
 from dyno.stats.estimate import Center, quotient, two_sided
 from dyno.stats.verdict import CONFIDENCE as RATIO_CONFIDENCE
 from dyno.stats.verdict import MARGIN, Verdict, judge
@@ -123,20 +123,20 @@ def capacity(limits: Sequence[Limit], probes: Sequence[Probe]) -> Capacity:
     if not rounds:
         if last is None:
             return replace(unknown, kind=NONE) if held is None and len(valid) >= EXPLORES else unknown
-        if worst(limits, last) > 0:
+        if worst_excess(limits, last) > 0:
             return replace(unknown, kind=UNSUSTAINED)
         return Capacity(AT_LEAST, last.rate, last.rate)
     line = _binding(limits, _stretch(valid, rounds))
     interval = line.interval(CONFIDENCE) if line else None
     if line is None or interval is None or interval[0] <= 0:
         return replace(unknown, kind=UNSTEADY, line=line)
-    if last is not None and not _sustained(limits, last, line, median(probe.operations for probe in rounds)):
+    if last is not None and not _is_sustained(limits, last, line, median(probe.operations for probe in rounds)):
         return replace(unknown, kind=UNSUSTAINED, limit=line.limit, line=line)
     low, high = min(interval[0], line.root * (1 - NARROWEST)), max(interval[1], line.root * (1 + NARROWEST))
     return Capacity(FOUND if last else UNFINISHED, line.root, low, high, line.limit, _center(line), line)
 
 
-def _sustained(limits: Sequence[Limit], last: Probe, line: Line, operations: float) -> bool:
+def _is_sustained(limits: Sequence[Limit], last: Probe, line: Line, operations: float) -> bool:
     """Returns whether the last probe held, or broke the limit by no more than the probes scatter. `operations`: of a
     confirming probe."""
     t = two_sided(RATIO_CONFIDENCE, line.used - 2)
@@ -161,7 +161,7 @@ def _stretch(probes: Sequence[Probe], rounds: Sequence[Probe]) -> list[Probe]:
 def _binding(limits: Sequence[Limit], probes: Sequence[Probe]) -> Line | None:
     """Returns the line with the lowest root of all limits."""
     lines = (
-        _line(limit, [_Point.of(limit, probe.broken[at], probe) for probe in probes])
+        _line(limit, [_Point.from_probe(limit, probe.broken[at], probe) for probe in probes])
         for at, limit in enumerate(limits)
     )
     return min((line for line in lines if line), key=lambda line: line.root, default=None)
@@ -180,7 +180,7 @@ class _Point:
     high: float
 
     @classmethod
-    def of(cls, limit: Limit, broken: int, probe: Probe) -> "_Point":
+    def from_probe(cls, limit: Limit, broken: int, probe: Probe) -> "_Point":
         # Where most operations break the limit, the share can't follow the line: it ends at 1. Half-way between the
         # limit and 1 is above the limit also for one such as p50.
         low, high = 0.5, probe.operations * (1 + limit.share) / 2
@@ -236,7 +236,9 @@ def _center(line: Line) -> Center | None:
     return Center(math.log(line.root), max(half / two_sided(RATIO_CONFIDENCE, degrees), least), degrees)
 
 
-def compared(one: Capacity, base: Capacity, margin: float = MARGIN, confidence: float = RATIO_CONFIDENCE) -> Verdict:
+def compare_capacities(
+    one: Capacity, base: Capacity, margin: float = MARGIN, confidence: float = RATIO_CONFIDENCE
+) -> Verdict:
     """Returns the verdict on a capacity and its baseline: 'faster' is a higher capacity. The two searches share no
     probes, so the ratio has an interval as that of two runs."""
     if one.center is None or base.center is None or one.line is None or base.line is None:

@@ -16,12 +16,12 @@ from statistics import median
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Tier, UsageError
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.results import Run
 from dyno.stats import capacity
-from dyno.stats.cache import cached
+from dyno.stats.cache import cache_by_run
 from dyno.stats.estimate import center
-from dyno.stats.metric import THROUGHPUT, CapacitySpeeds, Metric, fitting, speeds
+from dyno.stats.metric import THROUGHPUT, CapacitySpeeds, Metric, choose_metric, speeds
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
@@ -58,7 +58,7 @@ class Table:
 
     @property
     def tiers(self) -> tuple[Tier | None, ...]:
-        """The tiers of the rows. Only a table of `across` has several."""
+        """The tiers of the rows. Only a table of `tables_across_tiers` has several."""
         return tuple(sorted({row.cell.tier for row, _ in self.rows}, key=TIERS.index))
 
     @property
@@ -76,7 +76,7 @@ class Table:
         return {row.cell.asked: at for at, (row, _) in reversed(list(enumerate(self.rows)))}
 
 
-@cached
+@cache_by_run
 def tables(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     """Returns a table for every phase, tier and combination of parameters with a valid row, in the plan's order. If
     `by` is None, the metric is the phase's own, or the response time if the plan sets a rate."""
@@ -93,8 +93,8 @@ def tables(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     return tuple(table for group in groups if (table := _table(group, by)).rows)
 
 
-@cached
-def across(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
+@cache_by_run
+def tables_across_tiers(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     """Returns a table for every phase and combination of parameters with rows that read stored files at several
     tiers. Each engine is at its most durable tier."""
     places: dict[tuple[str, str, str | None], dict[str, CellSummary]] = {}
@@ -112,20 +112,20 @@ def across(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
 def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     cold, warm = list[CellSummary](), list[CellSummary]()
     for row in rows:
-        (warm if row.temperature == "lukewarm" and evicted(row) else cold).append(row)
-    used = by or fitting(cold)
+        (warm if row.temperature == "lukewarm" and was_evicted(row) else cold).append(row)
+    used = by or choose_metric(cold)
     # A row may lack the metric: for example, a bulk phase has no percentiles.
     valued = [(row, values) for row in cold if (values := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
     reached = {row.temperature for row in rows}
     requested = "hot" if reached & {"hot", "lukewarm"} else "none"
-    if "cold" in reached or any(map(evicted, rows)):
+    if "cold" in reached or any(map(was_evicted, rows)):
         requested = "cold"
     limited = tuple(row.cell for row in cold if row.limit is not None and not used.needs)
     return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), requested, limited)
 
 
-def evicted(row: CellSummary) -> bool:
+def was_evicted(row: CellSummary) -> bool:
     """Returns whether the phase is a cold one: only cold phases measure residency."""
     return any(sample.residency is not None for sample in row.samples)
 
@@ -133,7 +133,7 @@ def evicted(row: CellSummary) -> bool:
 def pairs(run: Run, by: Metric | None = None, margin: float = MARGIN) -> list[Comparison]:
     """Returns every ordered pair of rows that may be compared."""
     return [
-        compared(table, place, base, margin)
+        compare_rows(table, place, base, margin)
         for table in tables(run, by)
         for base in range(len(table.rows))
         for place in range(len(table.rows))
@@ -141,16 +141,16 @@ def pairs(run: Run, by: Metric | None = None, margin: float = MARGIN) -> list[Co
     ]
 
 
-def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[Comparison]:
+def compare_with_baseline(table: Table, baseline: str | None, margin: float = MARGIN) -> list[Comparison]:
     """Returns the comparisons of all other rows of a table with the baseline: a requested engine, or None for the
     best row. Empty if the table doesn't have the baseline."""
     if baseline is not None and baseline not in table.places:
         return []
     base = 0 if baseline is None else table.places[baseline]
-    return [compared(table, place, base, margin) for place in range(len(table.rows)) if place != base]
+    return [compare_rows(table, place, base, margin) for place in range(len(table.rows)) if place != base]
 
 
-def compared(table: Table, place: int, base: int, margin: float = MARGIN) -> Comparison:
+def compare_rows(table: Table, place: int, base: int, margin: float = MARGIN) -> Comparison:
     """Returns the comparison of two rows of a table, given their positions."""
     (row, values), (base_row, base_values) = table.rows[place], table.rows[base]
     verdict = of_speeds(values, base_values, margin)
@@ -161,11 +161,11 @@ def of_speeds(speeds: Mapping[int, float], base: Mapping[int, float], margin: fl
     """Returns the verdict on the speeds by block of a row and its baseline. Two capacities have no blocks in common:
     each has an interval of its own."""
     if isinstance(speeds, CapacitySpeeds) and isinstance(base, CapacitySpeeds):
-        return capacity.compared(speeds.found, base.found, margin)
-    return paired([(speeds[block], base[block]) for block in speeds if block in base], margin)
+        return capacity.compare_capacities(speeds.found, base.found, margin)
+    return compare_pairs([(speeds[block], base[block]) for block in speeds if block in base], margin)
 
 
-def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Verdict:
+def compare_pairs(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Verdict:
     """Returns the verdict on pairs of speeds, one pair for each block: the row's and the baseline's."""
     ratios = [speed / base for speed, base in values]
     if len(ratios) < FEWEST_BLOCKS:
@@ -179,7 +179,7 @@ def check_baseline(run: Run, baseline: str | None) -> str | None:
     baseline = next((cell.asked for cell in run.cells if cell.label == baseline), baseline)
     names = list(dict.fromkeys(cell.asked for cell in run.cells if not cell.floor))
     if baseline is not None and baseline not in names:
-        raise UsageError(unknown(f"{run.path}: engine", baseline, names))
+        raise UsageError(unknown_name_message(f"{run.path}: engine", baseline, names))
     return baseline
 
 

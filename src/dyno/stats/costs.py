@@ -12,7 +12,7 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
-from dyno.contracts.settings import literal, unknown
+from dyno.contracts.settings import literal, unknown_name_message
 from dyno.results import Run
 from dyno.stats.estimate import Estimate
 from dyno.stats.summary import CellSummary, summarize
@@ -92,7 +92,7 @@ def read_prices(path: Path) -> Prices:
     data = toml(path)
     for name in data:
         if name not in KEYS:
-            raise UsageError(unknown(f"{path}: key", name, KEYS))
+            raise UsageError(unknown_name_message(f"{path}: key", name, KEYS))
     currency = data.get(CURRENCY, "")
     if not isinstance(currency, str) or not currency.isprintable() or len(currency) > MOST_NAME:
         raise UsageError(f"{path}: {CURRENCY}: expected a text of up to {MOST_NAME} characters")

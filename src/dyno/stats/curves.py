@@ -50,23 +50,23 @@ class Fit:
         half = self._t * self.error * math.sqrt(self.inverse[at + 1][at + 1])
         return self.exponents[at] - half, self.exponents[at] + half
 
-    def at(self, place: Place) -> Predicted:
+    def predict_at(self, place: Place) -> Predicted:
         """Predicts the figure at values over zero."""
-        x = (1.0, *map(math.log, each(place)))
+        x = (1.0, *map(math.log, as_tuple(place)))
         middle = sum(map(mul, (self.log, *self.exponents), x))
         half = self._t * max(self.error, LEAST_ERROR) * math.sqrt(1 + _form(self.inverse, x))
-        return _predicted(math.exp(middle), half)
+        return _make_prediction(math.exp(middle), half)
 
 
 Terms = tuple[Callable[[float], float], Callable[[float], float]]
 """Two functions of the value as a multiple of the smallest one, so at least 1."""
 
 
-def _one(x: float) -> float:
+def _constant_term(x: float) -> float:
     return 1.0
 
 
-def _itself(x: float) -> float:
+def _linear_term(x: float) -> float:
     return x
 
 
@@ -78,8 +78,8 @@ def _x_log_x(x: float) -> float:
     return x * math.log(x)
 
 
-LINE: Terms = (_one, _itself)
-SUMS: tuple[Terms, ...] = (LINE, (_itself, _square), (_one, math.log), (_itself, _x_log_x))
+LINE: Terms = (_constant_term, _linear_term)
+SUMS: tuple[Terms, ...] = (LINE, (_linear_term, _square), (_constant_term, math.log), (_linear_term, _x_log_x))
 """Sums of two terms that growth may follow, besides a power."""
 
 
@@ -97,15 +97,15 @@ class Sum:
     """Inverse of the weighted design matrix times its transpose."""
     count: int
 
-    def at(self, place: Place) -> Predicted:
+    def predict_at(self, place: Place) -> Predicted:
         """Predicts the figure at values over zero."""
-        value = math.prod(each(place)) / self.smallest
+        value = math.prod(as_tuple(place)) / self.smallest
         x = tuple(term(value) for term in self.terms)
         # A line with a negative fixed part may be below zero at a small value.
         middle = max(sum(map(mul, self.factors, x)), 1.0)
         t = two_sided(CONFIDENCE, self.count - 2)
         half = t * max(self.error, LEAST_ERROR) * math.sqrt(1 + _form(self.inverse, x) / middle**2)
-        return _predicted(middle, half)
+        return _make_prediction(middle, half)
 
 
 def _form(matrix: Sequence[Sequence[float]], x: Sequence[float]) -> float:
@@ -113,14 +113,14 @@ def _form(matrix: Sequence[Sequence[float]], x: Sequence[float]) -> float:
     return sum((sum(map(mul, row, x)) * value for row, value in zip(matrix, x, strict=True)), 0.0)
 
 
-def _predicted(middle: float, half: float) -> Predicted:
+def _make_prediction(middle: float, half: float) -> Predicted:
     """Returns the prediction whose interval reaches `half` to either side on the logarithmic scale."""
     # e to the power of 710 is too large for a float.
     wide = math.exp(min(half, 300.0))
     return Predicted(middle, middle / wide, middle * wide)
 
 
-def each(place: Place) -> tuple[float, ...]:
+def as_tuple(place: Place) -> tuple[float, ...]:
     return place if isinstance(place, tuple) else (place,)
 
 
@@ -128,10 +128,10 @@ def fit(points: Sequence[tuple[Place, float]]) -> Fit | None:
     """Fits values and figures, which must be over zero. Returns None for too few values."""
     import numpy as np
 
-    places = sorted({each(place) for place, _ in points})
+    places = sorted({as_tuple(place) for place, _ in points})
     if len(places) < FEWEST_VALUES - 1 + len(places[0] if places else ()):
         return None
-    design = np.array([(1.0, *map(math.log, each(place))) for place, _ in points])
+    design = np.array([(1.0, *map(math.log, as_tuple(place))) for place, _ in points])
     if np.linalg.matrix_rank(design) < design.shape[1]:
         return None
     ys = np.log([figure for _, figure in points])
@@ -147,8 +147,8 @@ def fit_sum(points: Sequence[tuple[Place, float]], terms: Terms) -> Sum | None:
     None for too few values, and if the second term doesn't grow."""
     import numpy as np
 
-    values = [math.prod(each(place)) for place, _ in points]
-    if len({each(place) for place, _ in points}) < FEWEST_VALUES:
+    values = [math.prod(as_tuple(place)) for place, _ in points]
+    if len({as_tuple(place) for place, _ in points}) < FEWEST_VALUES:
         return None
     smallest = min(values)
     figures = np.array([figure for _, figure in points])

@@ -33,7 +33,7 @@ def preparation_differences(before: Run, after: Run) -> Iterator[tuple[str, str 
         left = _statements(one.get(key, ""))
         right = _statements(other.get(key, ""))
         if left != right:
-            yield key, _listed(left, right), _listed(right, left)
+            yield key, _list_differences(left, right), _list_differences(right, left)
 
 
 def _work(run: Run) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _statements(text: str) -> list[str]:
     return [" ".join(statement.split()) for statement in text.split(";") if statement.strip()]
 
 
-def _listed(statements: Sequence[str], others: Sequence[str]) -> str | None:
+def _list_differences(statements: Sequence[str], others: Sequence[str]) -> str | None:
     """Returns the statements that the others lack; all of them if only their order differs. None if
     there are none."""
     only = [statement for statement in statements if statement not in others]

@@ -25,11 +25,11 @@ from dyno.stats.load_limit import (
     client_percent,
     cores_percent,
     cpu_ns,
+    has_starved_clients,
     server_idled,
-    starved,
 )
 from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts, texts
-from dyno.stats.remote import CLOCK_PERCENT, NETWORK_PERCENT, UNEVEN_PERCENT, raised
+from dyno.stats.remote import CLOCK_PERCENT, NETWORK_PERCENT, UNEVEN_PERCENT, find_doubts
 from dyno.stats.searched import few_operations, machine_limit
 from dyno.stats.summary import MOST_FAILED, CellSummary, summarize
 
@@ -168,7 +168,7 @@ def _idle(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if worst is not None and percent < BUSY_PERCENT:
         busy = {"busy": worst.clients * percent / 100, "clients": worst.clients}
         yield _doubt("idle", f"idle {100 - percent:.0f} %", None, percent=percent, **busy)
-    if (unfair := next(filter(starved, row.samples), None)) is not None:
+    if (unfair := next(filter(has_starved_clients, row.samples), None)) is not None:
         yield _doubt("unfair", "unfair", least=unfair.least_served, fair=unfair.fair_share)
 
 
@@ -207,7 +207,7 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
 def _machines(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about clients on other machines."""
     consequence = _ROWS["not compared"]["text"] if row.limit is not None else ""
-    for each in raised(row.samples, row.latency_ns["p50"], consequence):
+    for each in find_doubts(row.samples, row.latency_ns["p50"], consequence):
         yield _doubt(each.code, each.short, each.sentence, **each.values)
 
 
@@ -354,7 +354,7 @@ def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about an engine that was not at rest, an interpreter other than Dyno's, and the machine's state
-    during the trials of the row's samples (see `dyno.host.facts.since`). The worst trial counts."""
+    during the trials of the row's samples (see `dyno.host.facts.subtract_counters`). The worst trial counts."""
     if not row.valid:
         return
     restless = sum(sample.settled is False for sample in row.samples)
@@ -368,23 +368,23 @@ def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("interpreter", f"Python {version}", loop=name, version=version, usual=usual)
     last = {attempt.block: attempt for attempt in row.attempts}.values()
     trials = [attempt.strain for attempt in last if any(sample.phase == row.phase for sample in attempt.samples)]
-    steal = _worst(trials, "steal_percent")
+    steal = _find_worst(trials, "steal_percent")
     if steal > STEAL_PERCENT:
         yield _doubt("steal", f"steal {steal:.0f} %", percent=steal)
-    swapped = max(_worst(trials, "swapped_in_bytes"), _worst(trials, "swapped_out_bytes"))
+    swapped = max(_find_worst(trials, "swapped_in_bytes"), _find_worst(trials, "swapped_out_bytes"))
     if swapped > SWAPPED_BYTES:
         yield _doubt("swap", "swap", mib=swapped / (1 << 20))
-    throttled, hot = _worst(trials, "throttled_ns", percent=True), _worst(trials, "thermal_throttles")
+    throttled, hot = _find_worst(trials, "throttled_ns", percent=True), _find_worst(trials, "thermal_throttles")
     if throttled > STRAIN_PERCENT:
         yield _doubt("throttled", "throttled", percent=throttled)
     elif hot:
         yield _doubt("throttled", "throttled", "throttled by heat", times=hot)
-    stalled = _worst(trials, "memory_stall_ns", percent=True)
+    stalled = _find_worst(trials, "memory_stall_ns", percent=True)
     if stalled > STRAIN_PERCENT:
         yield _doubt("memory", "memory", percent=stalled)
 
 
-def _worst(trials: Sequence[Mapping[str, Any]], name: str, percent: bool = False) -> float:
+def _find_worst(trials: Sequence[Mapping[str, Any]], name: str, percent: bool = False) -> float:
     """Returns the largest value of all trials, or 0; with `percent`, as a percentage of the trial's time."""
     known = [trial for trial in trials if trial.get(name) is not None and (trial.get("elapsed_ns") or not percent)]
     return max(

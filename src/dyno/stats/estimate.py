@@ -78,7 +78,7 @@ def center(values: Sequence[float]) -> Center:
     return Center(fmean(inner), math.sqrt(squares / (len(inner) * (len(inner) - 1))), len(inner) - 1)
 
 
-def apart(values: Sequence[float], base: Sequence[float]) -> Center:
+def compare_unpaired(values: Sequence[float], base: Sequence[float]) -> Center:
     """Returns the ratio of two medians whose values are not paired."""
     return quotient(center(values), center(base))
 
@@ -99,11 +99,11 @@ def estimate(values: Sequence[float]) -> Estimate:
     if len(values) < FEWEST_TRIALS:
         return Estimate(middle, None, None)
     if len(values) < FEWEST_ORDERED:
-        return around(middle, center(values), CONFIDENCE)
-    return Estimate(middle, *_ordered(sorted(values)))
+        return make_interval(middle, center(values), CONFIDENCE)
+    return Estimate(middle, *_interpolate_interval(sorted(values)))
 
 
-def around(middle: float, of: Center, confidence: float) -> Estimate:
+def make_interval(middle: float, of: Center, confidence: float) -> Estimate:
     """Returns the interval, extended to the median if necessary: the median of few, skewed values may lie outside the
     interval of their mean."""
     half = of.half(confidence)
@@ -111,7 +111,7 @@ def around(middle: float, of: Center, confidence: float) -> Estimate:
     return Estimate(middle, min(low, middle), max(high, middle))
 
 
-def _ordered(values: Sequence[float]) -> tuple[float, float]:
+def _interpolate_interval(values: Sequence[float]) -> tuple[float, float]:
     """Interpolates between the narrowest pair of order statistics with enough confidence, and the next pair."""
     number = len(values)
     rank = 1

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from dyno.contracts.cell import Cell
 from dyno.published.claims import FAILS, Claim, Finding
 from dyno.results import Run
-from dyno.stats.compare import paired
+from dyno.stats.compare import compare_pairs
 from dyno.stats.metric import metric, speeds
 from dyno.stats.summary import CellSummary, absences, summarize
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS
@@ -166,7 +166,7 @@ def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim)
         return Check(claim, UNCLEAR, row.phase, row.cell, name, why=why)
     tiers = row.cell.tier_name, other.cell.tier_name
     values, base = _values(row, claim, claim.metric), _values(other, claim, claim.than_fact or claim.metric)
-    verdict = paired([(values[block], base[block]) for block in values if block in base])
+    verdict = compare_pairs([(values[block], base[block]) for block in values if block in base])
     if verdict.low is None or verdict.high is None:
         short = f"{verdict.blocks} blocks have both; a ratio needs {FEWEST_BLOCKS}"
         return Check(claim, UNCLEAR, row.phase, row.cell, name, why=short, tiers=tiers)

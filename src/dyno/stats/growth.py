@@ -34,13 +34,13 @@ from dyno.stats.curves import (
     Place,
     Predicted,
     Sum,
-    each,
+    as_tuple,
     fit,
     fit_sum,
     rising_sums,
 )
 from dyno.stats.estimate import two_sided
-from dyno.stats.summary import CellSummary, grouped, summarize
+from dyno.stats.summary import CellSummary, group_values, summarize
 from dyno.stats.sweep import is_number
 
 REACH = 10
@@ -104,7 +104,7 @@ class Growth:
         if self.line is None:
             return None
         place, items = next(iter(self.items.items()))
-        return self.line.factors[1] / self.line.smallest * math.prod(each(place)) / items
+        return self.line.factors[1] / self.line.smallest * math.prod(as_tuple(place)) / items
 
     def predict(self, place: Place) -> Predicted | None:
         """Returns the figure at a place by the best curve, with an interval that spans those of all curves that
@@ -117,18 +117,20 @@ class Growth:
         # Close to the ratio of two standard deviations that differ significantly: the F test's, for 2 to 8 degrees
         # of freedom.
         most = two_sided(CONFIDENCE, best.count - 2) * max(best.error, LEAST_ERROR)
-        predicted = [curve.at(place) for curve in curves if curve.error <= most]
-        middle = best.at(place).middle
+        predicted = [curve.predict_at(place) for curve in curves if curve.error <= most]
+        middle = best.predict_at(place).middle
         return Predicted(middle, min(each.low for each in predicted), max(each.high for each in predicted))
 
     def refusal(self, place: Place) -> str | None:
         """Returns the reason if the fit can't carry a forecast at a place; else None."""
-        values = len({each(at) for at, _ in self.points})
-        if self.fit is None and values < (needed := FEWEST_VALUES - 1 + len(each(place))):
+        values = len({as_tuple(at) for at, _ in self.points})
+        if self.fit is None and values < (needed := FEWEST_VALUES - 1 + len(as_tuple(place))):
             return f"{values} of the values have a figure, and a fit takes {needed}"
         if self.fit is None:
             return "the values of one parameter don't vary, or vary with another's"
-        for value, measured in zip(each(place), zip(*(each(at) for at, _ in self.points), strict=True), strict=True):
+        for value, measured in zip(
+            as_tuple(place), zip(*(as_tuple(at) for at, _ in self.points), strict=True), strict=True
+        ):
             if value > max(measured) * REACH:
                 far = f"{value:g} is {value / max(measured):,.3g} times the largest measured value"
                 return f"{far}; up to {REACH} times is forecast"
@@ -150,14 +152,14 @@ class Growth:
 
     def items_at(self, value: float) -> float | None:
         """Returns the number of items at a value of one parameter; None if it is not proportional to the value."""
-        shares = {count / each(at)[0] for at, count in self.items.items()}
+        shares = {count / as_tuple(at)[0] for at, count in self.items.items()}
         return next(iter(shares)) * value if shares and max(shares) - min(shares) <= 1e-9 * max(shares) else None
 
 
 def fit_line(points: Sequence[tuple[Place, float]], items: Mapping[Place, int]) -> Sum | None:
     """Fits sizes to items. Returns None for too few values, if items are not in proportion to the product of the
     parameters, and if sizes don't grow."""
-    shares = [items[place] / math.prod(each(place)) for place, _ in points if place in items]
+    shares = [items[place] / math.prod(as_tuple(place)) for place, _ in points if place in items]
     if not shares or len(shares) < len(points) or max(shares) > min(shares) * (1 + PROPORTION):
         return None
     return fit_sum(points, LINE)
@@ -187,7 +189,7 @@ def growths(
         if len(group.figures) + len(group.left_out) < 2 or not (group.figures or budget_ended):
             continue
         figures = sorted(group.figures.items())
-        points = tuple(point for point in figures if each(point[0])[0] not in held_out)
+        points = tuple(point for point in figures if as_tuple(point[0])[0] not in held_out)
         growth = Growth(
             group.row.cell,
             group.row.phase,
@@ -204,7 +206,7 @@ def growths(
         held = [
             HeldOut(place, figure, predicted)
             for place, figure in figures
-            if each(place)[0] in held_out and (predicted := growth.predict(place))
+            if as_tuple(place)[0] in held_out and (predicted := growth.predict(place))
         ]
         fitted.append(replace(growth, held_out=tuple(held)))
     return fitted
@@ -218,7 +220,7 @@ def _key(cell: Cell, phase: str, names: Sequence[str]) -> tuple[object, ...]:
 
 def _groups(run: Run, names: Sequence[str], kind: str) -> dict[tuple[object, ...], _Group]:
     done = (attempt for attempt in run.attempts if attempt.outcome == "ok")
-    trials = grouped((id(run.cells[attempt.cell]), attempt.duration_ns) for attempt in done)
+    trials = group_values((id(run.cells[attempt.cell]), attempt.duration_ns) for attempt in done)
     groups: dict[tuple[object, ...], _Group] = {}
     for row in summarize(run):
         values = [row.cell.params.get(name) for name in names]

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from dyno.contracts.model import UsageError
 from dyno.results import Run
-from dyno.stats.estimate import apart
+from dyno.stats.estimate import compare_unpaired
 from dyno.stats.matching import matched_rows
-from dyno.stats.metric import Metric, fitting, speeds
+from dyno.stats.metric import Metric, choose_metric, speeds
 from dyno.stats.summary import CellSummary
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
@@ -81,7 +81,7 @@ def gaps(runs: Sequence[Run], by: Metric | None = None) -> list[Gap]:
         for run, each in zip(runs, rows, strict=True):
             if key not in each:
                 lacking.append((run, "not in the run"))
-            elif not each[key].valid or not speeds(each[key], by or fitting([each[key]])):
+            elif not each[key].valid or not speeds(each[key], by or choose_metric([each[key]])):
                 lacking.append((run, each[key].why or "no such figure"))
         if lacking:
             with_gaps.append(Gap(row, len(runs) - len(lacking), tuple(lacking)))
@@ -101,15 +101,15 @@ def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN)
     steps = []
     for key in dict.fromkeys(key for each in rows for key in each):
         series = [(run, each[key]) for run, each in zip(ordered, rows, strict=True) if key in each]
-        used = by or fitting([row for _, row in series])
+        used = by or choose_metric([row for _, row in series])
         points = [(run, row, median(values.values())) for run, row in series if (values := speeds(row, used))]
-        for at, (low, high), runs_beside, verdict in judged([value for _, _, value in points], margin):
+        for at, (low, high), runs_beside, verdict in judge_changes([value for _, _, value in points], margin):
             before, here, since, until = (points[place][0] for place in (at - 1, at, low - 1, high))
             steps.append(SpeedChange(points[at][1], used, before, here, since, until, runs_beside, verdict))
     return sorted(steps, key=lambda step: ordered.index(step.at))
 
 
-def judged(
+def judge_changes(
     values: Sequence[float], margin: float = MARGIN
 ) -> Iterator[tuple[int, tuple[int, int], tuple[int, int], Verdict]]:
     """Yields the changes of a series of speeds. Each has its position, the first and last position at which it may be
@@ -118,7 +118,7 @@ def judged(
     ends = [0, *changes(values), len(values)]
     for first, at, last in zip(ends, ends[1:], ends[2:], strict=False):
         old, new = values[first:at], values[at:last]
-        verdict = judge(apart(new, old), median(new) / median(old), min(len(old), len(new)), margin)
+        verdict = judge(compare_unpaired(new, old), median(new) / median(old), min(len(old), len(new)), margin)
         low, high = _places(np.log(np.asarray(values[first:last], dtype=float)))
         yield at, (min(first + low, at), max(first + high, at)), (len(old), len(new)), verdict
 

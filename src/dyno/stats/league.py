@@ -21,9 +21,9 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
 from dyno.results import Run, defined_work
 from dyno.results.run import URL
-from dyno.stats.compare import compared, tables
+from dyno.stats.compare import compare_rows, tables
 from dyno.stats.metric import Metric
-from dyno.stats.summary import grouped
+from dyno.stats.summary import group_values
 from dyno.stats.verdict import Verdict
 
 MOST_PAIRS = 20_000
@@ -88,7 +88,7 @@ def verdicts(run: Run) -> dict[Pair, Verdict]:
         for (one, place), (other, base) in combinations(rows, 2):
             if len(verdicts) == MOST_PAIRS:
                 return verdicts
-            verdicts[work, one, other] = compared(table, place, base).verdict
+            verdicts[work, one, other] = compare_rows(table, place, base).verdict
     return verdicts
 
 
@@ -106,7 +106,7 @@ def _definition(run: Run) -> str:
 def count(results: Sequence[Result]) -> Standing:
     """Counts the results of one pair by machine. The ratio of a machine is the median over the runs that agree."""
     kinds, ratios = Counter[str](), dict[str, list[float]]()
-    by_machine = grouped((result.machine, result.verdict) for result in results)
+    by_machine = group_values((result.machine, result.verdict) for result in results)
     for of_machine in by_machine.values():
         kind, runs = Counter(verdict.kind for verdict in of_machine).most_common(1)[0]
         kind = kind if 2 * runs > len(of_machine) else "unclear"

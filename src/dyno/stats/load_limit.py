@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from dyno.contracts.histogram import counted
+from dyno.contracts.histogram import count_values
 from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.fields import Sample
 from dyno.results.header import Host
@@ -37,7 +37,7 @@ class LoadLimit:
     """CPU time that the load generator used, of what its processes could use: the median of the limited trials."""
 
 
-def starved(sample: Sample) -> bool:
+def has_starved_clients(sample: Sample) -> bool:
     """Returns whether the least served tenth of the clients got less than a tenth of an equal share. If operations
     ran out before the time, each client did all of its own. A share of few operations may be so by chance."""
     least, fair = sample.least_served, sample.fair_share
@@ -84,7 +84,7 @@ def busy_percent(sample: Sample) -> float | None:
     timed = sample.load is not None and sample.histogram is not None and not sample.bulk
     if not timed or sample.clients == 1 or sample.response is not None or sample.elapsed_ns <= 0:
         return None
-    times = counted([sample.histogram])
+    times = count_values([sample.histogram])
     succeeded = sum(count for _, count in times)
     # Failed operations have no latency. They are taken to be as long as the others.
     latencies_ns = sum(value * count for value, count in times) * sample.operations / succeeded
@@ -114,13 +114,13 @@ def server_idled(samples: Sequence[Sample]) -> bool:
 def load_limit(samples: Sequence[Sample], host: Host) -> LoadLimit | None:
     """Returns the limit of a row with these samples, on this machine."""
     available = host.cpu.usable_cores
-    limited = [percent for sample in samples if (percent := _limited(sample, available)) is not None]
+    limited = [percent for sample in samples if (percent := _limiting_percent(sample, available)) is not None]
     if 2 * len(limited) <= len(samples):
         return None
     return LoadLimit(median(limited))
 
 
-def _limited(sample: Sample, available: float | None) -> float | None:
+def _limiting_percent(sample: Sample, available: float | None) -> float | None:
     """Returns `client_percent` of a trial whose limit was the load generator; None for another trial."""
     client, both = client_percent(sample, available), cores_percent(sample, available)
     if client is None:

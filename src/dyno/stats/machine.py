@@ -77,7 +77,7 @@ class Finding:
     """One line, a command if there is one; empty if there is no remedy."""
 
 
-def _finding(code: str, severity: Severity, remedy: str | None = None, **values: object) -> Finding:
+def _make_finding(code: str, severity: Severity, remedy: str | None = None, **values: object) -> Finding:
     text, usual = FINDINGS[code]
     return Finding(code, severity, text.format(**values), usual if remedy is None else remedy)
 
@@ -95,16 +95,16 @@ def _storage(host: Host) -> Iterator[Finding]:
     filesystem = host.filesystem
     where = f"{filesystem.mount_point} ({filesystem.type})"
     if filesystem.ram_backed:
-        yield _finding("ram-filesystem", "bad", where=where)
+        yield _make_finding("ram-filesystem", "bad", where=where)
     if filesystem.network:
-        yield _finding("network-filesystem", "warn", where=where)
+        yield _make_finding("network-filesystem", "warn", where=where)
     free = filesystem.free_bytes
     if free is not None and free < FREE_DISK_BYTES:
-        yield _finding("low-disk", "warn", free=_gib(free))
+        yield _make_finding("low-disk", "warn", free=_gib(free))
     flush = filesystem.fsync_ns
     # In memory every flush is fast, and `ram-filesystem` already says so.
     if flush is not None and flush < FASTEST_FLUSH_NS and not filesystem.ram_backed:
-        yield _finding("fast-flush", "bad", micros=flush / 1000)
+        yield _make_finding("fast-flush", "bad", micros=flush / 1000)
 
 
 def leftovers(directories: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:
@@ -113,65 +113,65 @@ def leftovers(directories: Sequence[str], servers: Sequence[str]) -> Iterator[Fi
         count = f"{len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
         running = f" and the running server{'s' * (len(servers) > 1)} {', '.join(servers)}" if servers else ""
         where = ", ".join(directories[:3]) + (", …" if len(directories) > 3 else "")
-        yield _finding("left-behind", "warn" if servers else "ok", left=f"{count}{running}: {where}")
+        yield _make_finding("left-behind", "warn" if servers else "ok", left=f"{count}{running}: {where}")
 
 
 def slow_loop(loop: Loop) -> Iterator[Finding]:
     """Yields a finding on the measuring loop, if it is the slow one."""
     if loop["name"] == "python":
-        yield _finding("python-loop", "warn", ns=loop["operation_ns"])
+        yield _make_finding("python-loop", "warn", ns=loop["operation_ns"])
 
 
 def _load(host: Host) -> Iterator[Finding]:
     load = host.load.minutes_1
     cores = host.cpu.logical_cores
     if load is not None and cores and load > LOAD_SHARE * cores:
-        yield _finding("load", "bad" if load > cores else "warn", load=load, cores=cores)
+        yield _make_finding("load", "bad" if load > cores else "warn", load=load, cores=cores)
     busy = host.pressure.others_busy_percent
     if busy is not None and busy > OTHERS_BUSY_PERCENT:
-        yield _finding("others-busy", "warn", percent=busy)
+        yield _make_finding("others-busy", "warn", percent=busy)
     now = host.pressure.steal_percent
     steal = max((percent for percent in (now, host.steal_percent) if percent is not None), default=0.0)
     if steal > STEAL_PERCENT:
         severity: Severity = "bad" if steal > STEAL_BAD_PERCENT else "warn"
-        yield _finding("steal", severity, percent=steal, when="right now" if steal == now else "since boot")
+        yield _make_finding("steal", severity, percent=steal, when="right now" if steal == now else "since boot")
     memory = host.memory
     if memory.swap_used_bytes is not None and memory.swap_used_bytes > SWAP_SHARE * (memory.total_bytes or 0):
-        yield _finding("swap-used", "warn", used=_gib(memory.swap_used_bytes))
+        yield _make_finding("swap-used", "warn", used=_gib(memory.swap_used_bytes))
     moved = (host.pressure.swapped_in_bytes or 0) + (host.pressure.swapped_out_bytes or 0)
     if moved > 0:
-        yield _finding("swapping", "bad", mib=moved / 2**20)
+        yield _make_finding("swapping", "bad", mib=moved / 2**20)
     available = memory.available_bytes
     limit = memory.cgroup_limit_bytes
     if limit is not None and limit < min(FREE_MEMORY_BYTES, available or FREE_MEMORY_BYTES):
         text = f"a control group allows {_gib(limit)} of memory"
-        yield _finding("low-memory", "warn", "raise the container's memory limit", memory=text)
+        yield _make_finding("low-memory", "warn", "raise the container's memory limit", memory=text)
     elif available is not None and available < FREE_MEMORY_BYTES:
-        yield _finding("low-memory", "warn", memory=f"{_gib(available)} of memory available")
+        yield _make_finding("low-memory", "warn", memory=f"{_gib(available)} of memory available")
 
 
 def _processor(host: Host) -> Iterator[Finding]:
     cpu = host.cpu
     if cpu.quota_cores is not None and (cpu.logical_cores is None or cpu.quota_cores < cpu.logical_cores):
-        yield _finding("cpu-quota", "warn", quota=cpu.quota_cores)
+        yield _make_finding("cpu-quota", "warn", quota=cpu.quota_cores)
     numbers = (cpu.available_cores, cpu.logical_cores, cpu.quota_cores)
     usable = min((number for number in numbers if number is not None), default=None)
     if usable is not None and usable < CORES:
-        yield _finding("few-cores", "warn", cores=usable, s="s" * (usable != 1))
+        yield _make_finding("few-cores", "warn", cores=usable, s="s" * (usable != 1))
     if cpu.governor is not None and cpu.governor != "performance":
-        yield _finding("governor", "warn", governor=cpu.governor)
+        yield _make_finding("governor", "warn", governor=cpu.governor)
     if cpu.governor is None and cpu.virtualised:
-        yield _finding("virtual-machine", "ok")
+        yield _make_finding("virtual-machine", "ok")
     wake_up = None if host.wakeups is None else host.wakeups.cost_ns
     if wake_up is not None and wake_up > SLOW_WAKE_UP_NS:
-        yield _finding("wake-ups", "ok", micros=wake_up / 1000)
+        yield _make_finding("wake-ups", "ok", micros=wake_up / 1000)
     source = host.clock.source
     cost = host.clock.cost_ns
     if source is not None and source not in _CHEAP_CLOCKS:
         price = "" if cost is None else f" ({cost:.0f} ns a reading)"
-        yield _finding("clock-source", "warn", source=source, price=price)
+        yield _make_finding("clock-source", "warn", source=source, price=price)
     elif cost is not None and cost > SLOW_CLOCK_NS:
-        yield _finding("slow-clock", "warn", ns=cost)
+        yield _make_finding("slow-clock", "warn", ns=cost)
 
 
 # -- shares of the ceilings --------------------------------------------------------------------------------

@@ -23,13 +23,13 @@ from dyno.results import Run, defined_work
 from dyno.results.names import distinct_names, folder_names
 from dyno.results.run import URL
 from dyno.stats.answer import geometric_mean
-from dyno.stats.compare import evicted
+from dyno.stats.compare import was_evicted
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import Center
 from dyno.stats.hardware import hardware
 from dyno.stats.matching import matched_rows
-from dyno.stats.metric import CAPACITY, Metric, fitting, speeds
-from dyno.stats.summary import CellSummary, grouped
+from dyno.stats.metric import CAPACITY, Metric, choose_metric, speeds
+from dyno.stats.summary import CellSummary, group_values
 from dyno.stats.two_runs import compare_speeds
 from dyno.stats.verdict import CONFIDENCE, MARGIN, MOST_MORE, Verdict, judge
 
@@ -138,7 +138,7 @@ def machines(runs: Sequence[Run]) -> tuple[Machine, ...]:
     # If each run has its own folder, the folders' names say more than the files'.
     fewest = len(runs) + 1
     for of in (by_folder, by_name, by_hardware):
-        groups = grouped((key, at) for at, (key, _) in enumerate(of))
+        groups = group_values((key, at) for at, (key, _) in enumerate(of))
         labels = {key: of[at[0]][1] for key, at in groups.items()}
         once = all(
             len({hardware(runs[each]) for each in at}) == 1
@@ -195,18 +195,18 @@ def _why_unusable(run: Run, row: CellSummary) -> str:
         return "on a server of yours, whose machine the run file doesn't describe"
     if row.limit is not None:
         return "the load generator was the limit"
-    if row.temperature == "lukewarm" and evicted(row):
+    if row.temperature == "lukewarm" and was_evicted(row):
         return "not proven to be cold"
     if unflushed := next((doubt for doubt in doubts(row, run) if doubt.code in UNFLUSHED), None):
         return f"less durable than the tier says: {unflushed.text}"
-    return "" if speeds(row, fitting([row])) else "no speed"
+    return "" if speeds(row, choose_metric([row])) else "no speed"
 
 
 def _lines(usable: Mapping[str, Mapping[Key, CellSummary]]) -> list[Line]:
-    having = grouped((key, name) for name, of_machine in usable.items() for key in of_machine)
+    having = group_values((key, name) for name, of_machine in usable.items() for key in of_machine)
     by_work: dict[Work, list[Key]] = {}
     for key, names in having.items():
-        row, by = usable[names[0]][key], fitting([usable[name][key] for name in names])
+        row, by = usable[names[0]][key], choose_metric([usable[name][key] for name in names])
         if len(names) > 1 and all(speeds(usable[name][key], by) for name in names):
             params = " ".join(f"{name}={value}" for name, value in row.cell.params.items())
             alone = f"{row.phase} {row.cell.label} {params}" if by is CAPACITY else ""

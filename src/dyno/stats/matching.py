@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 
 from dyno.contracts.cell import Cell
 from dyno.results import Run
-from dyno.stats.summary import CellSummary, grouped, summarize
+from dyno.stats.summary import CellSummary, group_values, summarize
 
 Key = tuple[Hashable, ...]
 
@@ -15,7 +15,7 @@ def matched_rows(runs: Sequence[Run]) -> list[dict[Key, CellSummary]]:
     A row is known by its label, whatever its options. A row without a label has that of the same engine and options
     in another run, unless its own run gives the label to another row.
     """
-    labels = grouped((cell.asked, cell.name) for run in runs for cell in run.cells if cell.name is not None)
+    labels = group_values((cell.asked, cell.name) for run in runs for cell in run.cells if cell.name is not None)
     return [
         _rows_of(run, {asked: names[0] for asked, names in labels.items() if len(set(names)) == 1}) for run in runs
     ]

@@ -7,7 +7,7 @@ from statistics import median
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.fields import Sample
 from dyno.stats.capacity import FOUND, Capacity
 from dyno.stats.estimate import Estimate, estimate
@@ -62,7 +62,7 @@ def _response(name: str) -> Metric:
     return Metric(f"response-{name}", title, True, lambda sample: _percentiles(sample.response)[name], pooled=pooled)
 
 
-def _together(sample: Sample, client: float | None, server: float | None) -> float | None:
+def _add_figures(sample: Sample, client: float | None, server: float | None) -> float | None:
     """Returns the sum of the client's and the server's figure; None if either is unknown."""
     if sample.server is None:
         return client
@@ -70,11 +70,11 @@ def _together(sample: Sample, client: float | None, server: float | None) -> flo
 
 
 def _cpu(sample: Sample) -> float | None:
-    return _together(sample, client_cpu_ns(sample), server_cpu_ns(sample))
+    return _add_figures(sample, client_cpu_ns(sample), server_cpu_ns(sample))
 
 
 def _memory(sample: Sample) -> float | None:
-    return _together(sample, sample.client_peak_bytes, sample.server_peak_bytes)
+    return _add_figures(sample, sample.client_peak_bytes, sample.server_peak_bytes)
 
 
 THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
@@ -105,11 +105,11 @@ METRICS = {
 def metric(name: str) -> Metric:
     """Returns the metric of this name. Raises UsageError."""
     if name not in METRICS:
-        raise UsageError(unknown("metric", name, METRICS))
+        raise UsageError(unknown_name_message("metric", name, METRICS))
     return METRICS[name]
 
 
-def fitting(rows: Sequence[CellSummary]) -> Metric:
+def choose_metric(rows: Sequence[CellSummary]) -> Metric:
     """Returns the phase's own metric, usually throughput. At a requested rate, returns the response time, because all
     engines that keep up reach the same throughput: its p99, or the median if a trial has too few operations for that;
     of a search, the capacity."""
@@ -122,7 +122,7 @@ def fitting(rows: Sequence[CellSummary]) -> Metric:
     return own if any(own.speed(sample) for sample in samples) else THROUGHPUT
 
 
-def estimated(row: CellSummary, by: Metric) -> Estimate | None:
+def estimate_metric(row: CellSummary, by: Metric) -> Estimate | None:
     """Returns the median over trials and its interval, of the metric itself: a latency is in ns. None if no sample
     has the metric."""
     if by is THROUGHPUT or by is CAPACITY:

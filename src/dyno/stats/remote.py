@@ -23,7 +23,7 @@ class Raised:
     values: Mapping[str, Any]
 
 
-def raised(samples: Sequence[Sample], p50_ns: int | None, consequence: str) -> Iterator[Raised]:
+def find_doubts(samples: Sequence[Sample], p50_ns: int | None, consequence: str) -> Iterator[Raised]:
     """Yields the doubts about a row with these samples and this median latency. `consequence` is added to a sentence
     about exhausted clients."""
     hosts = dict.fromkeys(host for sample in samples for host in sample.machines)

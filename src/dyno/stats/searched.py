@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dyno.contracts.histogram import percentiles
-from dyno.contracts.limits import LAST, Limit, Probe, worst
+from dyno.contracts.limits import LAST, Limit, Probe, worst_excess
 from dyno.contracts.probe_time import DISCARDED, forecast, needed_operations
 from dyno.fields import Sample
 from dyno.results import Attempt, Run
 from dyno.results.header import Host
-from dyno.results.probes import by_block, failure, maximum, probe, spent
+from dyno.results.probes import by_block, failure, maximum, probe, sum_time
 from dyno.stats.capacity import (
     AT_LEAST,
     FAILED,
@@ -80,7 +80,7 @@ class Searched:
         }
 
 
-def limited(host: Host, sample: Sample) -> bool:
+def is_load_limited(host: Host, sample: Sample) -> bool:
     """Returns whether the load generator was the limit of a sample, on the machine of these facts."""
     return load_limit([sample], host) is not None
 
@@ -93,8 +93,10 @@ def search_of(run: Run, attempts: Sequence[Attempt]) -> Searched | None:
     times = run.plan.probe_times(len(run.cells))
     closed, others = by_block(attempts)
     most = maximum(closed[-1]) if closed else None
-    probes = tuple(probe(each, limits, lambda sample: limited(host, sample)) for each in others)
-    held = [(p.stage == LAST, p.rate, -at) for at, p in enumerate(probes) if not p.failed and worst(limits, p) <= 0]
+    probes = tuple(probe(each, limits, lambda sample: is_load_limited(host, sample)) for each in others)
+    held = [
+        (p.stage == LAST, p.rate, -at) for at, p in enumerate(probes) if not p.failed and worst_excess(limits, p) <= 0
+    ]
     broke = [(p.stage == LAST, -p.rate, -at) for at, p in enumerate(probes) if not p.failed]
     best = max(held or broke, default=None)
     found = Capacity(FAILED) if closed and most is None else capacity(limits, probes)
@@ -106,8 +108,8 @@ def search_of(run: Run, attempts: Sequence[Attempt]) -> Searched | None:
         probes,
         tuple(closed if most is None else others),
         None if best is None else others[-best[2]],
-        wall_s=spent(attempts, times.warmup).total,
-        forecast_s=None if most is None else forecast(limits, times, most, spent(closed, times.warmup).around),
+        wall_s=sum_time(attempts, times.warmup).total,
+        forecast_s=None if most is None else forecast(limits, times, most, sum_time(closed, times.warmup).around),
         bound_s=None if math.isinf(times.bound) else times.bound,
         lost=tuple(why for each in (*closed, *others) if (why := failure(each)) is not None),
     )
@@ -162,10 +164,10 @@ def lowest_probe(found: Searched, limits: Sequence[Limit]) -> str:
     """Returns what the probe with the lowest rate measured: 'p99 is 12.8 ms at 193/s'."""
     lowest = min((p for p in found.probes if not p.failed), key=lambda p: p.rate)
     attempt = found.attempts[found.probes.index(lowest)]
-    return f"{_broken(limits, lowest, attempt)} at {lowest.rate:,.3g}/s"
+    return f"{_describe_broken_limit(limits, lowest, attempt)} at {lowest.rate:,.3g}/s"
 
 
-def _broken(limits: Sequence[Limit], lowest: Probe, attempt: Attempt) -> str:
+def _describe_broken_limit(limits: Sequence[Limit], lowest: Probe, attempt: Attempt) -> str:
     at = max(range(len(limits)), key=lambda at: lowest.broken[at] / limits[at].share)
     limit, share = limits[at], lowest.broken[at] / lowest.operations
     name = f"p{(1 - limit.share) * 100:g}"

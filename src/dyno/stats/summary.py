@@ -12,9 +12,9 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Caveat, Fact, Phase
 from dyno.fields import FIELDS, Sample
-from dyno.results import Attempt, Run, damaged
+from dyno.results import Attempt, Run, damaged_file_error
 from dyno.stats.agreement import judged_attempts
-from dyno.stats.cache import cached
+from dyno.stats.cache import cache_by_run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.load_limit import SERVER_STEP_NS, LoadLimit, load_limit
 from dyno.stats.searched import Searched, search_of, why_no_figure
@@ -38,7 +38,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """Returns the values of each key, in the order of the pairs."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
@@ -144,12 +144,12 @@ def absences(run: Run) -> list[Absence]:
     return list(absent.values())
 
 
-@cached
+@cache_by_run
 def summarize(run: Run) -> tuple[CellSummary, ...]:
     """Returns a summary of every cell and phase of the plan, in the plan's order, measured or not. Phases that make
     no sense for their engine are left out. Raises UsageError for a damaged run file."""
     absent = {(id(absence.cell), absence.phase) for absence in absences(run)}
-    attempts = grouped((attempt.cell, attempt) for attempt in judged_attempts(run))
+    attempts = group_values((attempt.cell, attempt) for attempt in judged_attempts(run))
     try:
         return tuple(
             _summary(run, at, tuple(attempts.get(at, ())), run.phases[phase])
@@ -159,7 +159,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
         )
     except (TypeError, ValueError) as error:
         # Only of a run that was not loaded from a file: loading checks histograms.
-        raise damaged(run.path, error) from None
+        raise damaged_file_error(run.path, error) from None
 
 
 def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) -> CellSummary:
@@ -232,7 +232,7 @@ def _resident_percent(residencies: Sequence[Mapping[str, Any] | None]) -> float 
     return max(float(r["resident_bytes"] / r["file_bytes"] * 100) for r in known)
 
 
-def _used(usages: Sequence[Mapping[str, int | None] | None]) -> dict[str, int | None] | None:
+def _median_counters(usages: Sequence[Mapping[str, int | None] | None]) -> dict[str, int | None] | None:
     """Returns the median of each counter over the trials. None if any trial lacks it."""
     known = [usage for usage in usages if usage is not None]
     if not known or len(known) < len(usages):
@@ -248,7 +248,7 @@ _SUMMARIES: Mapping[str, Callable[[list[Any]], Any]] = {
         int(median(known)) if (known := [value for value in values if value is not None]) else None
     ),
     fields.PERCENTILES: percentiles,
-    fields.MEDIANS: _used,
+    fields.MEDIANS: _median_counters,
     fields.WORST_SHARE: _resident_percent,
     fields.EACH: lambda values: [list(value) for value in values],
     fields.AGREED: lambda values: "lukewarm" if len(set(values)) > 1 else next(iter(values), "none"),

@@ -17,10 +17,10 @@ from statistics import median
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
 from dyno.results import Run
-from dyno.stats.cache import cached
-from dyno.stats.compare import Table, compared, tables
+from dyno.stats.cache import cache_by_run
+from dyno.stats.compare import Table, compare_rows, tables
 from dyno.stats.metric import THROUGHPUT, Metric
-from dyno.stats.summary import CellSummary, grouped, summarize
+from dyno.stats.summary import CellSummary, group_values, summarize
 from dyno.stats.verdict import MARGIN
 
 WIDE = 20
@@ -102,7 +102,7 @@ def values(run: Run, parameter: str) -> list[float]:
     return sorted(value for value in every if isinstance(value, (int, float)) and is_number(value))
 
 
-def swept(run: Run) -> list[str]:
+def swept_params(run: Run) -> list[str]:
     """Returns the parameters with several numeric values."""
     return [name for name in run.cells[0].params if len(values(run, name)) > 1]
 
@@ -138,7 +138,7 @@ def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]
         crossing
         for one, other in combinations(leaders(sweep), 2)
         if _may_cross(sweep, one.asked, other.asked)
-        for crossing in _between(sweep, one, other, log, margin)
+        for crossing in _find_crossings(sweep, one, other, log, margin)
     ]
 
 
@@ -167,13 +167,13 @@ def _may_cross(sweep: Sweep, one: str, other: str) -> bool:
     return over and under
 
 
-def _between(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> Iterator[Crossing]:
+def _find_crossings(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> Iterator[Crossing]:
     last: tuple[int, float, float] | None = None
     """Position, value and logarithm of the ratio of the last clear verdict."""
     for place, (value, table) in enumerate(sweep.points):
         if one.asked not in table.places or other.asked not in table.places:
             continue
-        verdict = compared(table, table.places[one.asked], table.places[other.asked], margin).verdict
+        verdict = compare_rows(table, table.places[one.asked], table.places[other.asked], margin).verdict
         if verdict.kind not in ("faster", "slower") or not verdict.ratio:
             continue
         now = place, value, math.log(verdict.ratio)
@@ -200,7 +200,7 @@ def ends(run: Run, sweep: Sweep) -> list[End]:
     ends: dict[str, End] = {}
     rows = [
         row
-        for row in _failed(run)
+        for row in _failed_rows(run)
         if row.phase == sweep.phase
         and row.cell.tier == sweep.tier
         and is_number(row.cell.params[sweep.parameter])
@@ -213,8 +213,8 @@ def ends(run: Run, sweep: Sweep) -> list[End]:
     return list(ends.values())
 
 
-@cached
-def _failed(run: Run) -> tuple[CellSummary, ...]:
+@cache_by_run
+def _failed_rows(run: Run) -> tuple[CellSummary, ...]:
     # Cached, because a large run has hundreds of sweeps but few failed rows.
     return tuple(row for row in summarize(run) if not row.valid and row.attempts and not row.cell.floor)
 
@@ -227,7 +227,7 @@ def scalings(run: Run) -> Iterator[Scaling]:
     throughput."""
     for sweep in sweeps(run, CLIENTS, THROUGHPUT):
         rows = [(int(value), row) for value, table in sweep.points for row, _ in table.rows]
-        for of_engine in grouped((row.cell.asked, (clients, row)) for clients, row in rows).values():
+        for of_engine in group_values((row.cell.asked, (clients, row)) for clients, row in rows).values():
             rates = [(clients, row.throughput.median) for clients, row in of_engine if row.throughput is not None]
             (first, alone), most = rates[0], max(rate for _, rate in rates)
             if first == 1 and len(rates) > 1 and alone > 0:

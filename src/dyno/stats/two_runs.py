@@ -20,13 +20,13 @@ from dyno.contracts.imported_code import from_facts
 from dyno.contracts.model import TIERS, UsageError
 from dyno.results import Run
 from dyno.stats.agreement import judged_attempts
-from dyno.stats.capacity import compared
+from dyno.stats.capacity import compare_capacities
 from dyno.stats.definitions import check_same_work, preparation_differences
-from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
+from dyno.stats.estimate import FEWEST_TRIALS, Center, center, compare_unpaired, make_interval, quotient, tail
 from dyno.stats.matching import matched_rows
-from dyno.stats.metric import CapacitySpeeds, Metric, fitting, speeds
+from dyno.stats.metric import CapacitySpeeds, Metric, choose_metric, speeds
 from dyno.stats.ran_code import shared_files
-from dyno.stats.summary import CellSummary, grouped
+from dyno.stats.summary import CellSummary, group_values
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
 
 # Facts of the machine that change all the time.
@@ -83,8 +83,8 @@ class Between:
 
 
 def with_base(base: Run, others: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[Between]:
-    """Compares each of the other runs with the base. Raises UsageError, see `between`."""
-    return [between(base, other, by, margin, confidence_of_each(len(others))) for other in others]
+    """Compares each of the other runs with the base. Raises UsageError, see `compare_runs`."""
+    return [compare_runs(base, other, by, margin, confidence_of_each(len(others))) for other in others]
 
 
 def confidence_of_each(runs: int) -> float:
@@ -92,7 +92,7 @@ def confidence_of_each(runs: int) -> float:
     return 1 - (1 - CONFIDENCE) / runs
 
 
-def between(
+def compare_runs(
     before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> Between:
     """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
@@ -123,7 +123,7 @@ def between(
         if row is not None and row.valid and not compared_anyway and (row.limit or was.limit):
             limited.append(was if row.limit is None else row)
             continue
-        used = by or fitting([was] if row is None else [was, row])
+        used = by or choose_metric([was] if row is None else [was, row])
         speeds_before, speeds_after = speeds(was, used), speeds(row, used) if row is not None and row.valid else {}
         if row is not None and speeds_before and speeds_after:
             middle, verdict = compare_speeds(speeds_before, speeds_after, paired, margin, confidence)
@@ -224,14 +224,16 @@ def compare_speeds(
     if isinstance(old, CapacitySpeeds) and isinstance(new, CapacitySpeeds):
         if old.found.center is None or new.found.center is None:
             return None, judge(None, 0.0, 0, margin)
-        return quotient(new.found.center, old.found.center), compared(new.found, old.found, margin, confidence)
+        return quotient(new.found.center, old.found.center), compare_capacities(
+            new.found, old.found, margin, confidence
+        )
     if paired:
         ratios = [new[block] / old[block] for block in sorted(new) if block in old]
         fewest, ratio = len(ratios), median(ratios or [0.0])
         middle = center(ratios) if fewest >= FEWEST_TRIALS else None
     else:
         fewest, ratio = min(len(old), len(new)), median(new.values()) / median(old.values())
-        middle = apart(list(new.values()), list(old.values())) if fewest >= FEWEST_TRIALS else None
+        middle = compare_unpaired(list(new.values()), list(old.values())) if fewest >= FEWEST_TRIALS else None
     return middle, judge(middle, ratio, fewest, margin, confidence)
 
 
@@ -283,7 +285,7 @@ def _engines(run: Run, labels: Collection[str | None]) -> dict[str, dict[str, An
     """Returns the version and settings of each requested engine in its last trial, and the engine and options of
     these labels. If an engine has several tiers, each has an entry."""
     engines: dict[str, dict[str, Any]] = {}
-    tiers = grouped((cell.asked, cell.tier) for cell in run.cells)
+    tiers = group_values((cell.asked, cell.tier) for cell in run.cells)
     names = {}
     for at, cell in enumerate(run.cells):
         called = cell.name if cell.name is not None and cell.name in labels else cell.asked
@@ -331,7 +333,7 @@ def gate(of: Between, margin: float) -> list[GateResult]:
     """
     if margin >= 1:
         raise UsageError(f"margin {margin:.0%}: expected less than 100 %: nothing is slower by all of its speed")
-    failed = _failed(of.changes, margin)
+    failed = _find_failed(of.changes, margin)
     results = []
     for at, change in enumerate(of.changes):
         ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
@@ -357,7 +359,7 @@ def decide(
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
     half = center.half(GATE_CONFIDENCE)
     low, high = center.log - half, center.log + half
-    interval = around(ratio, center, GATE_CONFIDENCE)
+    interval = make_interval(ratio, center, GATE_CONFIDENCE)
     more = None
     if failed:
         kind, bound = "slower", _loss(high, times)
@@ -381,7 +383,7 @@ def _threshold(change: Change, margin: float) -> float:
     return -math.log1p(margin) if change.metric.inverse else math.log1p(-margin)
 
 
-def _failed(changes: Sequence[Change], margin: float) -> set[int]:
+def _find_failed(changes: Sequence[Change], margin: float) -> set[int]:
     """Returns the positions of the slower rows by Holm's method: up to the first that chance can explain."""
     centers = {at: change.center for at, change in enumerate(changes) if change.center is not None}
     by_chance = {at: chance(center, _threshold(changes[at], margin)) for at, center in centers.items()}

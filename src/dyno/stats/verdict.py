@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dyno.stats.estimate import FEWEST_TRIALS, Center, around, two_sided
+from dyno.stats.estimate import FEWEST_TRIALS, Center, make_interval, two_sided
 
 CONFIDENCE = 0.99
 """Confidence of the intervals of ratios."""
@@ -43,7 +43,7 @@ def judge(
     the run with fewer trials. `confidence`: that of the interval."""
     if center is None or blocks < FEWEST_BLOCKS:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
-    interval = around(ratio, center, confidence)
+    interval = make_interval(ratio, center, confidence)
     low, high = interval.low or ratio, interval.high or ratio
     kind = _kind(math.log(low), math.log(high), margin)
     bounds = {"faster": low - 1, "slower": 1 - high, "alike": max(high - 1, 1 / low - 1)}

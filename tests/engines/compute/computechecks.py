@@ -21,7 +21,7 @@ from dyno.suites.compute import workload
 
 def main() -> None:
     request = json.loads(sys.stdin.readline())
-    spec, home = registry.engine(request["engine"]).through("compute"), Path(request["home"])
+    spec, home = registry.engine(request["engine"]).reduce_to_port("compute"), Path(request["home"])
     options = spec.resolve(request["options"])
     workload.SIZES = tuple(request["sizes"])
     results: dict[str, Any] = {}

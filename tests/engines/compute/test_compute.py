@@ -55,7 +55,7 @@ def run_checks(engine: str, given: Mapping[str, Any], home: Path) -> dict[str, A
 
 @pytest.mark.parametrize(("engine", "given"), CASES)
 def test_an_engine_passes_the_checks(engine: str, given: Mapping[str, Any], tmp_path: Path) -> None:
-    spec = registry.engine(engine).through(PORT)
+    spec = registry.engine(engine).reduce_to_port(PORT)
     require(spec)
     results = run_checks(engine, given, tmp_path)
     # The first result is a phase and no check.

@@ -224,9 +224,9 @@ def test_dynos_server_listens_only_on_a_unix_socket(place: Path) -> None:
 def test_missing_program_error_says_how_to_install(server: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(place))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place))
-    if server.PROGRAM.missing() is None:
+    if server.PROGRAM.explain_missing() is None:
         pytest.skip("it is where the administrator's programs are")
-    missing = server.PROGRAM.missing()
+    missing = server.PROGRAM.explain_missing()
     assert "dyno install ferretdb" in missing or "vendor's packages" in missing
     assert missing.endswith("or name your own with url=")
     with pytest.raises(Refused, match=r"^needs "):
@@ -274,7 +274,7 @@ def test_users_server_is_used_and_left_unchanged(own: Any, place: Path) -> None:
     with opened(asked) as port:
         port.insert([record(1), record(2)])
     with closing(store.connect(own)) as client:
-        assert set(client.list_database_names()) == {"mine", "dyno_mine", namespace.of(asked.home)}
+        assert set(client.list_database_names()) == {"mine", "dyno_mine", namespace.store_name(asked.home)}
     with closing(asked.open(asked.home)) as engine:
         assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic", "declared", "no-tls"}
         assert list(engine.files()) == list(server.pids()) == []

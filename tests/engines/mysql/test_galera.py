@@ -41,7 +41,7 @@ exec {program} "$@"
 def cluster() -> Iterator[tuple[Any, Any]]:
     """A store on three nodes, shared by all tests here because the nodes start slowly."""
     require(SPEC)
-    if lacking := server_galera.missing():
+    if lacking := server_galera.explain_missing_library():
         unavailable(f"mariadb:nodes=3 {lacking}")
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
@@ -176,6 +176,6 @@ def test_invalid_cluster_options_are_refused(options: dict[str, str], said: str)
 
 
 def test_two_node_cluster_says_a_loss_halts_it(tmp_path: Path) -> None:
-    if lacking := server_galera.missing():
+    if lacking := server_galera.explain_missing_library():
         unavailable(f"mariadb:nodes=2 {lacking}")
     assert "nodes=3" in job(tmp_path / "store", "mariadb", Tier.PROCESS, nodes="2").server.halts  # type: ignore[union-attr]

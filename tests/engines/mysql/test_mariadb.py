@@ -164,7 +164,7 @@ def test_scan_reads_only_the_rows_it_returns(server: Any, tmp_path: Path) -> Non
     with opened(asked_for) as port:
         port.insert(record(f"n{number:04}", f"l{place}") for number in range(500) for place in range(4))
         with closing(connect(own, CLIENTS[0])) as connection:
-            connection.execute(f"USE {namespace.of(tmp_path)}")
+            connection.execute(f"USE {namespace.store_name(tmp_path)}")
             for name, place in (("n0000", "l0"), ("n0250", "l2"), ("n0498", "l3")):
                 connection.execute("FLUSH STATUS")
                 rows = connection.execute(SCAN, (name, place, name, 5)).fetchall()
@@ -233,7 +233,7 @@ def test_original_error_is_raised_when_rollback_fails(server: Any, tmp_path: Pat
 def test_users_server_is_used_and_left_unchanged(server: Any, tmp_path: Path, client: str) -> None:
     own, url = server
     before = databases(own)
-    mine = namespace.of(job(tmp_path / "left", own).home)
+    mine = namespace.store_name(job(tmp_path / "left", own).home)
     # Imitates the database of a dead process: this number exceeds the highest process number.
     left = mine.replace(f"_{os.getpid()}_", "_4194999_")
     assert left != mine

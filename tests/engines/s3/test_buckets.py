@@ -35,7 +35,7 @@ KEY, SECRET = "AKIDYNOTESTKEY", "geheimesgeheimnis"
 
 
 def job_of(name: str, home: Path, given: Mapping[str, Value], server: Any = None, tier: Tier | None = None) -> Job:
-    spec = registry.through(SUITE, registry.engine(name))
+    spec = registry.reduce_to_suite(SUITE, registry.engine(name))
     assert spec is not None
     require(spec if name != "s3" else registry.engine("versitygw"))
     options = spec.resolve(given)
@@ -191,7 +191,7 @@ def test_missing_keys_or_unreachable_server_is_refused(
 def test_server_certificate_is_verified_with_aws_ca_bundle(
     home: Path, keys: None, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if missing := engine_nginx.missing(tls=True):
+    if missing := engine_nginx.explain_unavailability(tls=True):
         unavailable(missing)
     home.parent.chmod(0o755)
     home.chmod(0o755)
@@ -348,7 +348,7 @@ def _machine(home: Path) -> str:
 
     probe = home / "probe"
     probe.mkdir()
-    word = namespace.of(probe).split("_")[1]
+    word = namespace.store_name(probe).split("_")[1]
     (probe / namespace.FILE).unlink()
     probe.rmdir()
     return word

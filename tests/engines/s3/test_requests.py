@@ -30,10 +30,10 @@ NGINX = [
 @contextmanager
 def opened(name: str, home: Path, given: Mapping[str, Value], how: RequestOptions) -> Iterator[Callable[[str], Any]]:
     """Starts a server; yields a function that opens the port on a store of a given name."""
-    spec = registry.through(SUITE, registry.engine(name))
+    spec = registry.reduce_to_suite(SUITE, registry.engine(name))
     assert spec is not None
     options = spec.resolve(given)
-    if lacking := spec.lacking(options):
+    if lacking := spec.explain_unavailability(options):
         unavailable(f"engine {name} {lacking}")
     assert spec.server is not None
     server = spec.create_server(home / "server", None, options, 1)

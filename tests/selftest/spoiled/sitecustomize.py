@@ -83,13 +83,13 @@ def bookkeeping_is_in_spans() -> None:
 
     from dyno.measure import loop
 
-    resolved = loop.resolved
+    resolved = loop.resolve_stamps
 
     def late(stamps: Any) -> Any:
         starts, ends = resolved(stamps)
         return starts, ends + BOOKKEEPING_NS
 
-    loop.resolved = late
+    loop.resolve_stamps = late
 
 
 # -- cold -----------------------------------------------------------------------------------------------------
@@ -130,8 +130,8 @@ def _used(**changed: int) -> None:
     """Replaces figures of a process's own resource usage."""
     from dyno.host import usage
 
-    own = usage.own
-    usage.own = lambda: replace(own(), **changed)
+    own = usage.measure_own
+    usage.measure_own = lambda: replace(own(), **changed)
 
 
 def nothing_is_read() -> None:

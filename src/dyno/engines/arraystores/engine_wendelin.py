@@ -82,7 +82,7 @@ class Wendelin(Engine):
         for name in dtypes(self.layout):
             self.root[name].resize((rows,))
 
-    def touched(self, arrays: int, size: int) -> None:
+    def count_loaded_pages(self, arrays: int, size: int) -> None:
         """Counts the pages that an access to `size` bytes of each array loads. Above the limit, frees all pages."""
         self._touched += arrays * (size // PAGE_BYTES + 2) * PAGE_BYTES
         if 0 < self.bound < self._touched:
@@ -189,7 +189,7 @@ class BoundedArrays(Arrays):
             self._engine.free_pages()
 
     def sum(self, column: str) -> int | float:
-        return columns.total(column, self._parts(column))
+        return columns.sum_pieces(column, self._parts(column))
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         return [columns.moments(partial(self._parts, name)) for name in names]
@@ -208,12 +208,12 @@ class BoundedArrays(Arrays):
 
     def slice(self, rows: range) -> Chunk:
         chunk = super().slice(rows)
-        self._engine.touched(len(self._arrays), len(rows) * columns.record().itemsize)
+        self._engine.count_loaded_pages(len(self._arrays), len(rows) * columns.record().itemsize)
         return chunk
 
     def update(self, change: Change) -> None:
         super().update(change)
-        self._engine.touched(len(change.values), (change.stop - change.start) * columns.record().itemsize)
+        self._engine.count_loaded_pages(len(change.values), (change.stop - change.start) * columns.record().itemsize)
 
 
 ENGINE = EngineSpec(

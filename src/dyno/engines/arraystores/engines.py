@@ -18,7 +18,7 @@ from dyno.engines.arraystores.flushing import flush, replace
 from dyno.engines.arraystores.ports import ARRAY, LAYOUT, RECORDS, WHOLE, Appender, NumpyArrays, dtypes, store
 from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
-from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region, split
+from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region, split_region
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import SampleBatch, Samples
 
@@ -80,7 +80,7 @@ class Series(port.Series):
     def insert(self, batch: SampleBatch) -> None:
         self._engine.batches.append(SampleBatch(*(values.copy() for values in batch)))
 
-    def _sorted(self) -> SampleBatch:
+    def _sort_batches(self) -> SampleBatch:
         import numpy as np
 
         if len(batches := self._engine.batches) > 1:
@@ -88,10 +88,10 @@ class Series(port.Series):
             batches[:] = [SampleBatch(*samples.latest_versions(columns))]
         return batches[0]
 
-    def _of(self, pv: int) -> Samples:
+    def _samples_of(self, pv: int) -> Samples:
         import numpy as np
 
-        batch = self._sorted()
+        batch = self._sort_batches()
         first, last = np.searchsorted(batch.pv, [pv, pv + 1])
         return Samples(*(values[first:last] for values in batch[1:]))
 
@@ -99,24 +99,24 @@ class Series(port.Series):
         return any(((batch.ts == ts) & (batch.pv == pv)).any() for batch in reversed(self._engine.batches))
 
     def one(self, pv: int) -> Samples:
-        return Samples(*(values.copy() for values in self._of(pv)))
+        return Samples(*(values.copy() for values in self._samples_of(pv)))
 
     def window(self, pv: int, start: int, end: int) -> Samples:
         import numpy as np
 
-        one = self._of(pv)
+        one = self._samples_of(pv)
         first, last = np.searchsorted(one.ts, [start, end])
         return Samples(*(values[first:last].copy() for values in one))
 
     def all(self) -> Iterator[SampleBatch]:
-        batch = self._sorted()
+        batch = self._sort_batches()
         for at in range(0, len(batch.ts), CHUNK_ROWS):
             yield SampleBatch(*(values[at : at + CHUNK_ROWS].copy() for values in batch))
 
     def latest(self) -> SampleBatch:
         import numpy as np
 
-        batch = self._sorted()
+        batch = self._sort_batches()
         last = np.searchsorted(batch.pv, np.arange(1, self._count + 1)) - 1
         # Leave out variables without samples.
         last = last[np.diff(np.r_[-1, last]) > 0]
@@ -239,7 +239,7 @@ class MappedArrays(NumpyArrays):
         self._engine.flush([WHOLE] if self._layout == RECORDS else change.values)
 
 
-def _moved(region: Region, firsts: Sequence[int]) -> Region:
+def _shift_region(region: Region, firsts: Sequence[int]) -> Region:
     """Returns the region by its distance from these indexes."""
     return tuple(slice(axis.start - first, axis.stop - first) for axis, first in zip(region, firsts, strict=True))
 
@@ -257,9 +257,9 @@ class MappedNdarrays(Ndarrays):
 
     def _parts(self, region: Region) -> Iterator[tuple[Any, Region]]:
         """Yields the part of each chunk that is in the region, as a view, and its place in the region."""
-        for at, part in split(region, self._chunks):
+        for at, part in split_region(region, self._chunks):
             firsts = [number * chunk for number, chunk in zip(at, self._chunks, strict=True)]
-            yield self._mapped[at][_moved(part, firsts)], _moved(part, [axis.start for axis in region])
+            yield self._mapped[at][_shift_region(part, firsts)], _shift_region(part, [axis.start for axis in region])
 
     def write(self, block: Block) -> None:
         for part, place in self._parts(block.region):

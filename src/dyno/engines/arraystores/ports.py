@@ -142,7 +142,7 @@ class ChunkedArrays(Arrays):
 
     def _store(self, start: int, chunk: Chunk) -> None:
         for name, values in chunk.items():
-            self._engine.arrays[name][start : start + len(values)] = columns.stored(name, values)
+            self._engine.arrays[name][start : start + len(values)] = columns.convert_to_stored(name, values)
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
@@ -165,18 +165,18 @@ class ChunkedArrays(Arrays):
         return (column[at : min(at + self.step, self.rows)] for at in range(0, self.rows, self.step))
 
     def sum(self, name: str) -> int | float:
-        return columns.total(name, self._pieces(name))
+        return columns.sum_pieces(name, self._pieces(name))
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         return [columns.moments(partial(self._pieces, name)) for name in names]
 
     def slice(self, rows: range) -> Chunk:
-        return {name: columns.restored(name, self.column(name)[rows.start : rows.stop]) for name in NAMES}
+        return {name: columns.convert_from_stored(name, self.column(name)[rows.start : rows.stop]) for name in NAMES}
 
     def frame(self, names: Sequence[str]) -> Any:
         from pandas import DataFrame
 
-        values = {name: columns.restored(name, self.column(name)[: self.rows]) for name in names}
+        values = {name: columns.convert_from_stored(name, self.column(name)[: self.rows]) for name in names}
         return DataFrame(values, copy=False)
 
 

@@ -38,7 +38,7 @@ NOT_DISCARDED = "as it was found: it can't be discarded, so it may have been wri
 def hold(device: str) -> Iterator[str]:
     """Holds the user's device for a run; yields a path for other processes. Raises UsageError if it is in use."""
     try:
-        with blockdevice.held(device) as held:
+        with blockdevice.hold_device(device) as held:
             yield f"{HELD_PREFIX}{os.getpid()}/fd/{held.descriptor}"
     except blockdevice.DeviceBusy as busy:
         raise UsageError(f"engine fio: {device} {busy}; nothing was written to it") from None
@@ -59,7 +59,9 @@ class Fio(Engine):
             else:
                 # `hold` does not hold this device, so it has not been checked yet.
                 try:
-                    self.descriptor = self._stack.enter_context(blockdevice.held(path, writable=True)).descriptor
+                    self.descriptor = self._stack.enter_context(
+                        blockdevice.hold_device(path, writable=True)
+                    ).descriptor
                 except blockdevice.DeviceBusy as busy:
                     raise Refused(f"{path} {busy}") from None
             self.target = Target(home, f"/proc/self/fd/{self.descriptor}", (self.descriptor,))

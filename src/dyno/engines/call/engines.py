@@ -57,7 +57,7 @@ class NoCall:
         pass
 
     def function(self, concurrent: bool) -> Callable[..., Any]:
-        return nothing_async if concurrent else nothing
+        return nothing_async if concurrent else return_argument
 
     def load(self, reference: str) -> Any:
         raise Refused("it has no code of the user's")
@@ -66,7 +66,7 @@ class NoCall:
         pass
 
 
-def nothing(argument: Any = None) -> Any:
+def return_argument(argument: Any = None) -> Any:
     return argument
 
 

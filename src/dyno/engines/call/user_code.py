@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 from dyno.contracts.model import Refused
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.suites.calls import SUFFIX
-from dyno.suites.calls.functions import described
+from dyno.suites.calls.functions import describe_exception
 
 _files: dict[Path, ModuleType] = {}
 """The imported files: the arguments of a function may be in the same file."""
@@ -28,13 +28,13 @@ def load(reference: str, directory: Path) -> Any:
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        raise Refused(f"{source} can't be imported: {described(error)}") from error
+        raise Refused(f"{source} can't be imported: {describe_exception(error)}") from error
     for part in name.split("."):
         try:
             value = getattr(value, part)
         except AttributeError:
             names = [each for each in dir(value) if not each.startswith("_")]
-            raise Refused(unknown(f"{source}: name", part, names)) from None
+            raise Refused(unknown_name_message(f"{source}: name", part, names)) from None
     return value
 
 

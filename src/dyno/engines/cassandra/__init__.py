@@ -194,7 +194,7 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     nodes = int(str(options["nodes"]))
     heap = int(str(options["heap_mib"])) or (1_024 if nodes == 1 else 512)
     period = {"commitlog_sync_period": "10000ms"} if tier is Tier.VOLATILE else {}
-    server = Cassandra(home, set_option.combined(TIERS[tier], options, **period), nodes, heap)
+    server = Cassandra(home, set_option.combine_settings(TIERS[tier], options, **period), nodes, heap)
     server.copies = copies = int(str(options["replication"])) or min(nodes, 3)
     required = {"ONE": 1, "TWO": 2, "QUORUM": copies // 2 + 1, "ALL": copies}[str(options["consistency"])]
     # An acknowledged write is on two nodes, and can still be read after the loss of one. With ALL, too few are left.

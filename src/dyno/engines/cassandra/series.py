@@ -185,9 +185,9 @@ class _Requests:
 
     def send(self, *request: Any) -> None:
         self._slots.acquire()
-        self._send(*request).add_callbacks(lambda _: self._slots.release(), self._failed)
+        self._send(*request).add_callbacks(lambda _: self._slots.release(), self._record_error)
 
-    def _failed(self, error: BaseException) -> None:
+    def _record_error(self, error: BaseException) -> None:
         self._errors.append(error)
         self._slots.release()
 

@@ -156,9 +156,9 @@ class Series(port.Series):
         self._query(self._insert)
 
     def seen(self, pv: int, ts: int) -> bool:
-        return bool(self._columns(f"SELECT 1 FROM {SAMPLES} WHERE {self._of(pv)} AND ts = {ts} LIMIT 1"))
+        return bool(self._columns(f"SELECT 1 FROM {SAMPLES} WHERE {self._name_condition(pv)} AND ts = {ts} LIMIT 1"))
 
-    def _of(self, pv: int) -> str:
+    def _name_condition(self, pv: int) -> str:
         return "pv = '{}'".format(self._names[pv].replace("\\", "\\\\").replace("'", "\\'"))
 
     def _columns(self, statement: str) -> Sequence[Any]:
@@ -171,10 +171,10 @@ class Series(port.Series):
         return samples.samples(columns or [()] * 4)
 
     def one(self, pv: int) -> Samples:
-        return self._samples(self._of(pv))
+        return self._samples(self._name_condition(pv))
 
     def window(self, pv: int, start: int, end: int) -> Samples:
-        return self._samples(f"{self._of(pv)} AND ts >= {start} AND ts < {end}")
+        return self._samples(f"{self._name_condition(pv)} AND ts >= {start} AND ts < {end}")
 
     def all(self) -> Iterator[SampleBatch]:
         with self._stream(f"SELECT {', '.join(FIELDS)} FROM {WHOLE}", "Arrow") as result:
@@ -192,7 +192,7 @@ class Series(port.Series):
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         columns = self._columns(
             f"SELECT intDiv(ts, {bucket}) * {bucket} AS begins, avg(val), min(val), max(val) FROM {WHOLE} "
-            f"WHERE {self._of(pv)} AND ts >= {start} AND ts < {end} GROUP BY begins ORDER BY begins"
+            f"WHERE {self._name_condition(pv)} AND ts >= {start} AND ts < {end} GROUP BY begins ORDER BY begins"
         )
         return samples.buckets(columns or [()] * 4)
 

@@ -36,9 +36,9 @@ _VERSION = r"ClickHouse server version (\d[\d.]*\d)|Unknown option specified: ve
 class ClickHouseProgram(ServerProgram):
     """Debian's program, which is only a server, or the vendor's, which combines many programs."""
 
-    def wrong(self, path: str) -> str | None:
+    def explain_bad_program(self, path: str) -> str | None:
         of_many = self._replace(arguments=("server", "--version")) if Path(path).name == VENDORS else self
-        return ServerProgram.wrong(of_many, path)
+        return ServerProgram.explain_bad_program(of_many, path)
 
 
 PROGRAM = ClickHouseProgram(
@@ -58,7 +58,7 @@ class ClickHouse(Process, Copyable):
 
     def __init__(self, home: Path, settings: Mapping[str, str], cache_bytes: int, path: str = "") -> None:
         executable, home = PROGRAM.executable(path), home.absolute()
-        self.data, self.address = home / "data", loopback.own(home)
+        self.data, self.address = home / "data", loopback.allocate_address(home)
         self._settings, self._cache_bytes = {**PROFILE, **settings}, cache_bytes
         words = [executable, *(["server"] if Path(executable).name == VENDORS else [])]
         # ClickHouse needs absolute paths.
@@ -110,7 +110,7 @@ SQL_GAPS = (
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     cache_bytes = int(str(options["cache_mib"])) << 20
-    return ClickHouse(home, set_option.given(options), cache_bytes, program_option.given(options))
+    return ClickHouse(home, set_option.get_settings(options), cache_bytes, program_option.get_path(options))
 
 
 class Click(ServerStore):
@@ -131,7 +131,7 @@ class Click(ServerStore):
             client.execute("SELECT 1")
         except (Error, OSError, EOFError) as error:
             client.close()
-            raise user_server.unreachable(server, error, str(error).partition("\n")[0]) from None
+            raise user_server.unreachable_error(server, error, str(error).partition("\n")[0]) from None
         return client
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any
 
 from dyno.contracts.model import Refused
 from dyno.engines.clickhouse import Click
-from dyno.suites.sql.language.splitter import quoted, statements
+from dyno.suites.sql.language.splitter import quote_name, statements
 from dyno.suites.sql.port import DEFAULT, READER, Protection, Rights, Session, check_isolation, check_there
 from dyno.suites.sql.times import without_zone
 
@@ -59,14 +59,14 @@ def without_trace(execute: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the client's function, whose errors lack the server's stack trace."""
     from clickhouse_driver.errors import ServerException
 
-    def executed(*arguments: Any, **named: Any) -> Any:
+    def execute_without_trace(*arguments: Any, **named: Any) -> Any:
         try:
             return execute(*arguments, **named)
         except ServerException as error:
             error.message = error.message.partition(" Stack trace:")[0]
             raise
 
-    return executed
+    return execute_without_trace
 
 
 def read_rights(execute: Callable[[str], Any], database: str) -> Rights:
@@ -116,14 +116,14 @@ class Sql:
             self._execute(statement)
 
     def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
-        names = ", ".join(quoted(name, "`") for name in columns)
-        described = self._execute(f"DESCRIBE TABLE {quoted(table, '`')}")
+        names = ", ".join(quote_name(name, "`") for name in columns)
+        described = self._execute(f"DESCRIBE TABLE {quote_name(table, '`')}")
         kinds = {name.lower(): kind for name, kind, *_ in described}
         lists = [
             as_texts(values) if TEXT.search(kinds.get(name.lower(), "")) else values
             for name, values in columns.items()
         ]
-        self._execute(f"INSERT INTO {quoted(table, '`')} ({names}) VALUES", lists, columnar=True)
+        self._execute(f"INSERT INTO {quote_name(table, '`')} ({names}) VALUES", lists, columnar=True)
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
         if TRANSACTION.match(pieces[0]):

@@ -31,10 +31,10 @@ def main() -> None:
     job = marshal.loads(sys.stdin.buffer.read())
     posix.chdir(job["directory"])
     gc.disable()
-    sys.stdout.buffer.write(marshal.dumps(measured(job)))
+    sys.stdout.buffer.write(marshal.dumps(measure_job(job)))
 
 
-def measured(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str, int] | None]:
+def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str, int] | None]:
     """Returns the runs as (elapsed, user, system) in ns, peak memory in bytes and wait status; how often the output
     differed from that of the first run; and the shell command that failed, with its status."""
     words, environment, allowed = job["words"], job["environment"], job["allowed"]

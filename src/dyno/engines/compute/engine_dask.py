@@ -13,10 +13,10 @@ from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
-from dyno.host.process import running
+from dyno.host.process import is_running
 from dyno.servers import process, user_server
 from dyno.servers.process import Process
-from dyno.servers.user_server import URL, UserServer, unreachable
+from dyno.servers.user_server import URL, UserServer, unreachable_error
 
 HOST = "127.0.0.1"
 QUIET = ("--no-dashboard", "--host", HOST)
@@ -56,7 +56,7 @@ class Cluster(process.Cluster[Process]):
 
     def whole(self) -> bool:
         """Returns whether all processes still run."""
-        return all(map(running, self.pids()))
+        return all(map(is_running, self.pids()))
 
 
 def _process(home: Path, ready: Callable[[], bool], *words: str) -> Process:
@@ -125,7 +125,7 @@ def _client(server: Any) -> Any:
     try:
         client = Client(server.launch() if own else server.url, timeout="30s", set_as_default=True)
     except (OSError, TimeoutError) as error:
-        raise unreachable(server, error) from None
+        raise unreachable_error(server, error) from None
     deadline = time.monotonic() + ARRIVAL_SECONDS
     while True:
         try:

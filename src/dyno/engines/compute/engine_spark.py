@@ -14,7 +14,7 @@ from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import THREADS, FunctionPort, Library, declare, library
 from dyno.servers import user_server
-from dyno.servers.user_server import URL, UserServer, unreachable
+from dyno.servers.user_server import URL, UserServer, unreachable_error
 from dyno.suites.compute.port import Arrays, Operation, columns, sums_of
 
 PYTHON = "{}.{}".format(*sys.version_info)
@@ -115,7 +115,7 @@ def _session(master: str, engine: Library, server: Any) -> Any:
     try:
         return builder.getOrCreate()
     except (OSError, PySparkException) as error:
-        raise unreachable(server, error) from None
+        raise unreachable_error(server, error) from None
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server | None:

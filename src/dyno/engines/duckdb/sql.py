@@ -9,7 +9,7 @@ from uuid import UUID
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.model import Refused
 from dyno.engines.duckdb import DuckDB
-from dyno.suites.sql.language.splitter import quoted
+from dyno.suites.sql.language.splitter import quote_name
 from dyno.suites.sql.language.statements import read_statement
 from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
 from dyno.suites.sql.times import without_zone
@@ -36,7 +36,7 @@ class Sql:
         self._cursor.execute("SET TimeZone = 'UTC'")
 
     def define(self, script: str) -> None:
-        for statement in self._parsed(script):
+        for statement in self._parse_script(script):
             self._cursor.execute(statement)
 
     def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -45,13 +45,13 @@ class Sql:
         if self._read_only:
             raise Refused("a session that only reads loads no rows")
         # Arrow has no type for UUIDs; DuckDB casts their text.
-        names, lists = ", ".join(map(quoted, columns)), columns.values()
+        names, lists = ", ".join(map(quote_name, columns)), columns.values()
         texts = [[str(value) if type(value) is UUID else value for value in column] for column in lists]
         self._cursor.register(ROWS, pyarrow.table(texts, list(columns)))
         with finally_(lambda: self._cursor.unregister(ROWS)):
-            self._cursor.execute(f"INSERT INTO {quoted(table)} ({names}) SELECT {names} FROM {ROWS}").fetchall()
+            self._cursor.execute(f"INSERT INTO {quote_name(table)} ({names}) SELECT {names} FROM {ROWS}").fetchall()
 
-    def _parsed(self, script: str) -> Any:
+    def _parse_script(self, script: str) -> Any:
         """Returns the parsed statements. DuckDB plans them at each execution, as it does for PREPARE."""
         parsed = self._cursor.extract_statements(script)
         # A connection can't be read-only while others of this process write.
@@ -73,7 +73,7 @@ class Sql:
             raise Refused(f"a session that only reads executes no {kind}")
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
-        cursor, (parsed,) = self._cursor, self._parsed("?".join(pieces))
+        cursor, (parsed,) = self._cursor, self._parse_script("?".join(pieces))
         execute, fetch = cursor.execute, cursor.fetchall
         reads, zoned = parsed.type.name == "SELECT", None
 

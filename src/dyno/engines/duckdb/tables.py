@@ -42,10 +42,10 @@ class TableReader(SqlReader):
         self._cursor = cursor
         super().__init__(cursor.execute, STATEMENTS)
         self._many_keys = many
-        self._get = self.prepared(f"{RECORDS} WHERE key = ?")
+        self._get = self.prepare_statement(f"{RECORDS} WHERE key = ?")
 
-    def prepared(self, statement: str) -> Any:
-        return parsed(self._cursor, statement)
+    def prepare_statement(self, statement: str) -> Any:
+        return parse_statement(self._cursor, statement)
 
     def get(self, key: Key) -> Record | None:
         row = self._cursor.execute(self._get, (identity(*key),)).fetchone()
@@ -70,10 +70,11 @@ class Table(RecordTable):
         self.current = TableReader(cursor, self.get_many)
         values = ", ".join("?" * (len(names) + 1))
         self._one = {
-            action: parsed(cursor, f"{verb} INTO records VALUES ({values})") for action, verb in VERBS.items()
+            action: parse_statement(cursor, f"{verb} INTO records VALUES ({values})")
+            for action, verb in VERBS.items()
         }
         self._lists = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names) + 1))}"
-        self._delete = parsed(cursor, "DELETE FROM records WHERE key = ?")
+        self._delete = parse_statement(cursor, "DELETE FROM records WHERE key = ?")
         # DuckDB's bulk loader, which its Python client has since version 2.0.
         self._appender = getattr(cursor, "appender", None)
 
@@ -114,7 +115,7 @@ class Table(RecordTable):
         self._execute(DELETE_MANY, [[identity(*key) for key in keys]])
 
 
-def parsed(cursor: Any, statement: str) -> Any:
+def parse_statement(cursor: Any, statement: str) -> Any:
     """Returns a parsed statement. DuckDB plans it at each execution, as it does for PREPARE."""
     (result,) = cursor.extract_statements(statement)
     return result
@@ -197,7 +198,7 @@ class Series(series_sql.SqlSeries):
     def insert(self, batch: SampleBatch) -> None:
         import pyarrow
 
-        self._connection.register(ROWS, pyarrow.table(self.stored(batch)._asdict()))
+        self._connection.register(ROWS, pyarrow.table(self.with_store_ids(batch)._asdict()))
         with finally_(lambda: self._connection.unregister(ROWS)), transaction(self._execute):
             # A statement ends only when its result is fetched.
             self._execute(DELETE_REPEATED.format(first=batch.ts.min(), last=batch.ts.max())).fetchall()

@@ -139,7 +139,7 @@ class HBase(Cluster[Process]):
         """Stops the region servers before the others, because they return their regions to a running master."""
         thrift, *parts = reversed(self.nodes)
         thrift.kill()
-        self._all(Process.stop, [part for part in parts if part in self._regions])
+        self._call_all(Process.stop, [part for part in parts if part in self._regions])
         for part in parts:
             part.stop(signal.SIGTERM)
 
@@ -156,14 +156,14 @@ def _answers(address: Address) -> bool:
     if not loopback.listens(address):
         return False
     try:
-        with closing(connected(address, PROBE_MS)) as connection:
+        with closing(connect_to_gateway(address, PROBE_MS)) as connection:
             connection.tables()
     except Refused:
         return False
     return True
 
 
-def connected(address: Address, timeout_ms: int = TIMEOUT_MS) -> Any:
+def connect_to_gateway(address: Address, timeout_ms: int = TIMEOUT_MS) -> Any:
     """Returns a connection to the gateway after a first successful request. Raises Refused."""
     import happybase
     from thriftpy2.thrift import TException
@@ -187,7 +187,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     nodes = int(str(options["nodes"]))
     heap = int(str(options["heap_mib"])) or (1_024 if nodes == 1 else 512)
-    return HBase(home, set_option.combined(TIERS[tier], options), nodes, heap)
+    return HBase(home, set_option.combine_settings(TIERS[tier], options), nodes, heap)
 
 
 class Base(ServerStore):
@@ -199,7 +199,7 @@ class Base(ServerStore):
 
     @classmethod
     def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
-        return connected(server.address)
+        return connect_to_gateway(server.address)
 
     @classmethod
     def stores(cls, client: Any) -> Iterable[str]:

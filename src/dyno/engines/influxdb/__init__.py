@@ -54,7 +54,7 @@ class InfluxDB(Process):
 
     def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.data, self.wal = home / "data", home / "wal"
-        self.address = loopback.own(home)
+        self.address = loopback.allocate_address(home)
         listen = f'"{self.address.host}:{self.address.port}"'
         self.settings = {**toml(SETTINGS), **settings, "http.bind-address": listen}
         words = [PROGRAM.executable(path), "run", "-config", CONFIGURATION]
@@ -110,7 +110,7 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     settings = {name: f'"{value}"' for name, value in TIERS[tier].items()}
     index = options["index"]
     settings["data.index-version"] = f'"{index}"'
-    return InfluxDB(home, {**settings, **set_option.given(options)}, program_option.given(options))
+    return InfluxDB(home, {**settings, **set_option.get_settings(options)}, program_option.get_path(options))
 
 
 class Influx(ServerStore):
@@ -131,7 +131,7 @@ class Influx(ServerStore):
             client.get_list_database()
         except (RequestException, InfluxDBClientError, InfluxDBServerError) as error:
             client.close()
-            raise user_server.unreachable(server, error) from None
+            raise user_server.unreachable_error(server, error) from None
         return client
 
     @classmethod
@@ -230,19 +230,19 @@ class Series(port.Series):
         content = self._query(query).content
         return csv.read_csv(BytesIO(content), convert_options=_types()) if content else None
 
-    def _where(self, pv: int, rest: str = "") -> str:
+    def _from_clause(self, pv: int, rest: str = "") -> str:
         name = self._names[pv].replace("\\", "\\\\").replace("'", "\\'")
         return f"FROM {MEASUREMENT} WHERE pv = '{name}'{rest}"
 
     def seen(self, pv: int, ts: int) -> bool:
-        return bool(self._query(f"SELECT val {self._where(pv, f' AND time = {ts}')}").content)
+        return bool(self._query(f"SELECT val {self._from_clause(pv, f' AND time = {ts}')}").content)
 
     def one(self, pv: int) -> Samples:
-        return samples.samples(self._columns(f"SELECT {FIELDS} {self._where(pv)}", *OF_ONE))
+        return samples.samples(self._columns(f"SELECT {FIELDS} {self._from_clause(pv)}", *OF_ONE))
 
     def window(self, pv: int, start: int, end: int) -> Samples:
         within = f" AND time >= {start} AND time < {end}"
-        return samples.samples(self._columns(f"SELECT {FIELDS} {self._where(pv, within)}", *OF_ONE))
+        return samples.samples(self._columns(f"SELECT {FIELDS} {self._from_clause(pv, within)}", *OF_ONE))
 
     def all(self) -> Iterator[SampleBatch]:
         """Yields the answer to one query as it arrives."""
@@ -267,7 +267,7 @@ class Series(port.Series):
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         within = f" AND time >= {start} AND time < {end} GROUP BY time({bucket}ns) fill(none)"
-        query = f"SELECT mean(val), min(val), max(val) {self._where(pv, within)}"
+        query = f"SELECT mean(val), min(val), max(val) {self._from_clause(pv, within)}"
         return samples.buckets(self._columns(query, "time", "mean", "min", "max"))
 
     def close(self) -> None:

@@ -92,12 +92,12 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    return FerretDB(home, _pragmas(tier, options), program_option.given(options))
+    return FerretDB(home, _pragmas(tier, options), program_option.get_path(options))
 
 
 def _pragmas(tier: Tier, options: Mapping[str, Value]) -> dict[str, str]:
     # SQLite reads a negative size as KiB, and a positive one as pages.
-    return set_option.combined(TIERS[tier], options, cache_size=-int(str(options["cache_mib"])) << 10)
+    return set_option.combine_settings(TIERS[tier], options, cache_size=-int(str(options["cache_mib"])) << 10)
 
 
 class Ferret(DocumentStore):

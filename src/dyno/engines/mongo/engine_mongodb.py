@@ -89,7 +89,7 @@ of the cache may be dirty (eviction_dirty_trigger of WiredTiger). So the bulk ph
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    return MongoDB(home, int(str(options["cache_mib"])), program_option.given(options))
+    return MongoDB(home, int(str(options["cache_mib"])), program_option.get_path(options))
 
 
 class Mongo(DocumentStore):

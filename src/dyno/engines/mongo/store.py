@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from dyno.contracts.model import Refused, Value
-from dyno.contracts.native import loaded
+from dyno.contracts.native import load_native
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange
 from dyno.contracts.passwords import mask_password, without_password
 from dyno.contracts.settings import Setting, choice
@@ -115,7 +115,7 @@ def connect(server: Any, **settings: Any) -> Any:
     except (PyMongoError, UserWarning) as error:
         if client is not None:
             client.close()
-        raise user_server.unreachable(server, error, error_text(error)) from None
+        raise user_server.unreachable_error(server, error, error_text(error)) from None
     return client
 
 
@@ -152,7 +152,7 @@ class NativeCollection:
         concern = collection.write_concern
         self._concern = {} if concern.is_server_default else {"writeConcern": concern.document}
 
-        self._bson, self._frame = bson, loaded().mongodb
+        self._bson, self._frame = bson, load_native().mongodb
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collection, name)
@@ -239,14 +239,14 @@ class DocumentReader(Reader):
             {"_id": identity(*key)}, FIELDS, session=self.session
         )
 
-    def existing(self, keys: Sequence[Key]) -> dict[Key, Record]:
+    def find_existing(self, keys: Sequence[Key]) -> dict[Key, Record]:
         """Returns the existing records with these keys, by one query."""
         query = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
         records = self._collection.find(query, FIELDS, batch_size=len(keys) + 1, session=self.session)
         return {(one["name"], one["location"]): one for one in records}
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        existing = self.existing(keys)
+        existing = self.find_existing(keys)
         return [existing.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
@@ -327,7 +327,7 @@ class DocumentRecords(RecordTable):
             self._collection.bulk_write(some, session=self.current.session)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        return self.current.existing(keys)
+        return self.current.find_existing(keys)
 
     def delete_one(self, key: Key) -> bool:
         return bool(self._collection.delete_one({"_id": identity(*key)}).deleted_count == 1)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.model import Refused
-from dyno.contracts.native import loaded
+from dyno.contracts.native import load_native
 from dyno.contracts.native_load import NATIVE_CLIENT, Exchange, Rows
 from dyno.contracts.passwords import mask_password
 from dyno.host.installation import version
@@ -72,7 +72,7 @@ class Client:
             pass
         return row
 
-    def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    def stream_rows(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
         """Yields `count` rows at a time. Until the end, the connection can't be used for other statements."""
         from pymysql.cursors import SSCursor
 
@@ -104,12 +104,12 @@ class Native(Client):
         connection = self._connection._sock
         self.exchange = Exchange("mysql", connection.fileno(), hasattr(connection, "cipher"))
         self._statements: dict[str, tuple[int, list[Any]]] = {}
-        self._encode = loaded().mysql
+        self._encode = load_native().mysql
 
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
         if not self.exchange.active:
             return super().execute(statement, values)
-        number, _ = self.prepared(statement.replace("%s", "?"))
+        number, _ = self.prepare_on_server(statement.replace("%s", "?"))
         return Rows(self.exchange.ask(self._encode(number, values)))
 
     def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
@@ -120,10 +120,10 @@ class Native(Client):
 
     def request(self, statement: str, values: Sequence[str | bytes | int | None]) -> bytes:
         """Returns the request that executes a statement, in which ? stands for a value."""
-        request: bytes = self._encode(self.prepared(statement)[0], values)
+        request: bytes = self._encode(self.prepare_on_server(statement)[0], values)
         return request
 
-    def prepared(self, statement: str) -> tuple[int, list[Any]]:
+    def prepare_on_server(self, statement: str) -> tuple[int, list[Any]]:
         """Returns the server's number of the prepared statement, and the descriptions of its columns. PyMySQL has no
         method for the request."""
         if statement not in self._statements:
@@ -191,7 +191,7 @@ class Thin(Client):
             self._free()
         return row
 
-    def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    def stream_rows(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
         self._query(statement.encode(), buffered=False)
         rows = iter(self._row, None)
         with finally_(self._free):
@@ -250,7 +250,7 @@ def connect(server: Any, client: str, loading: bool = False, flags: int = 0) -> 
         raise
     except Exception as error:
         # Each library has its own errors, and PyMySQL raises a RuntimeError for a password that it can't encrypt.
-        raise user_server.unreachable(server, error, error_text(error)) from None
+        raise user_server.unreachable_error(server, error, error_text(error)) from None
 
 
 def error_text(error: Exception) -> str:

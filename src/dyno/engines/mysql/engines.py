@@ -18,7 +18,7 @@ from dyno.engines.mysql import server_galera, server_mariadb
 from dyno.engines.mysql.client import CLIENTS, REQUIRES, Client, connect, error_text, parse_address
 from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
-from dyno.engines.sysbench import missing as missing_sysbench
+from dyno.engines.sysbench import explain_missing_program as missing_sysbench
 from dyno.servers import program_option, set_option, user_server
 from dyno.servers.listen import LISTEN, listener
 from dyno.servers.process import KEEPS
@@ -275,8 +275,8 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 def _start(product: str, home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    settings = set_option.combined(TIERS[tier], options, innodb_buffer_pool_size=f"{options['cache_mib']}M")
-    path = program_option.given(options)
+    settings = set_option.combine_settings(TIERS[tier], options, innodb_buffer_pool_size=f"{options['cache_mib']}M")
+    path = program_option.get_path(options)
     if (nodes := nodes_of(options)) > 1:
         return Galera(home, settings, clients, path, nodes)
     return MariaDB(product, home, settings, clients, path, listener=listener(home, options))
@@ -291,7 +291,7 @@ def declaration(
     def needs(options: Mapping[str, Value]) -> str | None:
         if options["client"] == "c" and importlib.util.find_spec("_mysql_connector") is None:
             return f"needs MySQL Connector/Python for client=c: {PROGRAMS[product].install}"
-        return server_galera.missing() if nodes_of(options) > 1 else None
+        return server_galera.explain_missing_library() if nodes_of(options) > 1 else None
 
     return server_engine(
         InnoDB,

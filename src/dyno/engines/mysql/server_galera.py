@@ -44,9 +44,9 @@ def provider() -> Path | None:
     return next((path for path in PROVIDERS if path.exists()), None)
 
 
-def missing() -> str | None:
+def explain_missing_library() -> str | None:
     """Returns that Galera's library is missing, with the command that installs it; None if it is installed."""
-    return None if provider() else user_server.lacking("Galera's library", INSTALL)
+    return None if provider() else user_server.missing_program_message("Galera's library", INSTALL)
 
 
 class Member(MariaDB):

@@ -103,7 +103,7 @@ class MariaDB(Process, Copyable):
             "socket": self._socket,
             "pid-file": home / "mysqld.pid",
             "max-connections": max(CONNECTIONS, clients + SPARE_CONNECTIONS),
-            **({} if listener is None else _listening(listener)),
+            **({} if listener is None else _listen_variables(listener)),
         }
         super().__init__(
             [*self._command(), NO_BINARY_LOG, *(f"--{name}={value}" for name, value in variables.items())],
@@ -179,7 +179,7 @@ class MariaDB(Process, Copyable):
         return accepts(self._socket, greeted=True)
 
 
-def _listening(listener: Listener) -> Mapping[str, Any]:
+def _listen_variables(listener: Listener) -> Mapping[str, Any]:
     """Returns the system variables of a server that listens for other machines."""
     tls = {} if listener.certificate is None else {"ssl-cert": listener.certificate, "ssl-key": listener.key}
     return {"skip-networking": "OFF", "bind-address": listener.host, "port": listener.port, **tls}

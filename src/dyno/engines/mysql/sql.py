@@ -13,7 +13,7 @@ from dyno.contracts.native_load import Exchange
 from dyno.engines.mysql.client import CHARSET, MATCHED_ROWS, Native, load
 from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.mysql.rights import read_rights
-from dyno.suites.sql.language.splitter import quoted, statements
+from dyno.suites.sql.language.splitter import quote_name, statements
 from dyno.suites.sql.native import NativeStatement
 from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Protection, Session, check_isolation, check_there
 from dyno.suites.sql.tabbed import blocks
@@ -67,12 +67,13 @@ class Sql:
     def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
         count, content = len(next(iter(columns.values()))), b"".join(blocks(columns))
         # Bytes are written as hexadecimal digits, because the file is read as text.
-        names = {name: quoted(name, "`") for name in columns}
+        names = {name: quote_name(name, "`") for name in columns}
         binary = [names[name] for name, values in columns.items() if any(type(value) is bytes for value in values)]
         variables = {name: f"@bytes_{number}" for number, name in enumerate(binary)}
         fields = ", ".join(variables.get(name, name) for name in names.values())
         decoded = ", ".join(f"{name} = UNHEX({variable})" for name, variable in variables.items())
-        into = f"LOAD DATA LOCAL INFILE '{{path}}' INTO TABLE {quoted(table, '`')} CHARACTER SET {CHARSET} ({fields})"
+        target = quote_name(table, "`")
+        into = f"LOAD DATA LOCAL INFILE '{{path}}' INTO TABLE {target} CHARACTER SET {CHARSET} ({fields})"
         with transaction(self._execute):
             loaded = load(self._connection, f"{into} SET {decoded}" if decoded else into, content)
             # The server changes or skips rows that it can't load, with only a warning.
@@ -111,10 +112,10 @@ class Sql:
             return connection.request(text, [one if type(one) in SENT else str(one) for one in values])
 
         def answer(response: Any) -> Any:
-            columns = connection.prepared(text)[1]
+            columns = connection.prepare_on_server(text)[1]
             if isinstance(response, int):
                 return ([], []) if named else response
-            rows = [tuple(map(converted, columns, row)) for row in response]
+            rows = [tuple(map(convert_value, columns, row)) for row in response]
             return ([column.name for column in columns], rows) if named else rows
 
         return NativeStatement(request, answer)
@@ -129,7 +130,7 @@ class Sql:
         self._connection.close()
 
 
-def converted(column: Any, value: Any) -> Any:
+def convert_value(column: Any, value: Any) -> Any:
     """Returns a value of a binary result in PyMySQL's type for the column. PyMySQL reads only text results, so times
     are written as text for its converters. Raises ValueError."""
     from pymysql.constants import FIELD_TYPE as KIND

@@ -88,14 +88,14 @@ class Table(RecordTable):
         self._execute(f"{INSERT} (%s, %s, %s)", _values([record]))
 
     def insert_many(self, records: Iterable[Record]) -> None:
-        for some in self._fitting(records):
+        for some in self._split_into_batches(records):
             self._execute(f"{INSERT} {_rows(len(some), 3)}", _values(some))
 
     def store(self, records: list[Record]) -> None:
-        for some in self._fitting(records):
+        for some in self._split_into_batches(records):
             self._execute(f"{INSERT} {_rows(len(some), 3)} {REPLACE}", _values(some))
 
-    def _fitting(self, records: Iterable[Record]) -> Iterator[list[Record]]:
+    def _split_into_batches(self, records: Iterable[Record]) -> Iterator[list[Record]]:
         """Yields batches that are small enough for one statement."""
         some, characters = list[Record](), 0
         for each in records:
@@ -208,13 +208,13 @@ class Series(SqlSeries):
 
     def insert(self, batch: SampleBatch) -> None:
         with transaction(self._execute):
-            loaded = load(self._connection, LOAD_SAMPLES, samples.to_csv(self.stored(batch)))
+            loaded = load(self._connection, LOAD_SAMPLES, samples.to_csv(self.with_store_ids(batch)))
         if loaded < len(batch.ts):
             # The server skips bad rows with only a warning, and counts rows that replace others twice.
             raise ValueError(f"{loaded} of {len(batch.ts)} samples were loaded")
 
     def all(self) -> Iterator[SampleBatch]:
-        for rows in self._connection.streamed(series_sql.ALL, series_sql.ROWS):
+        for rows in self._connection.stream_rows(series_sql.ALL, series_sql.ROWS):
             yield self.batch(samples.columns_of(rows))
 
 

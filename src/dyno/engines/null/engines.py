@@ -33,11 +33,11 @@ class Null(Engine):
         yield Caveat("floor", "does nothing: the harness's own cost, which is inside every other figure")
 
 
-def nothing(self: object, argument: object = None) -> None:
+def do_nothing(self: object, argument: object = None) -> None:
     """Method that does nothing."""
 
 
-def itself(self: Any, argument: object = None) -> Any:
+def return_self(self: Any, argument: object = None) -> Any:
     """Method that returns the port, which also acts as its reader, requester, column and frame."""
     return self
 
@@ -48,7 +48,7 @@ class NullPort:
     def __init__(self, engine: Null, *arguments: object) -> None:
         pass
 
-    close = nothing
+    close = do_nothing
 
 
 class Synthetic(NullPort):
@@ -61,7 +61,7 @@ class Synthetic(NullPort):
 class Records(NullPort):
     """The `records` port: accepts every record and stores none."""
 
-    reader, get = itself, nothing
+    reader, get = return_self, do_nothing
 
     def reading(self) -> AbstractContextManager[Records]:
         return nullcontext(self)
@@ -88,13 +88,13 @@ class Records(NullPort):
 class Objects(NullPort):
     """The `objects` port, without a database."""
 
-    database, forget = None, nothing
+    database, forget = None, do_nothing
 
 
 class Arrays(NullPort):
     """The ports `arrays` and `ndarrays`: accept every chunk and store none."""
 
-    frame, __getitem__, update, write, read = itself, itself, nothing, nothing, nothing
+    frame, __getitem__, update, write, read = return_self, return_self, do_nothing, do_nothing, do_nothing
 
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], None]]:
         return nullcontext(lambda chunk: None)
@@ -112,7 +112,7 @@ class Arrays(NullPort):
 class Compute(NullPort):
     """The `compute` port: its operations do nothing."""
 
-    load, threads = nothing, nothing
+    load, threads = do_nothing, do_nothing
 
     def operation(self, name: str) -> Callable[[object], object]:
         return bool
@@ -121,7 +121,7 @@ class Compute(NullPort):
 class Series(NullPort):
     """The `series` port: accepts every sample and stores none."""
 
-    insert, settle = nothing, nothing
+    insert, settle = do_nothing, do_nothing
 
     def __init__(self, engine: Null, names: Sequence[str]) -> None:
         self._samples = Samples((), (), (), ())
@@ -147,7 +147,7 @@ class Series(NullPort):
 class Sql(NullPort):
     """The `sql` port: its tables are empty."""
 
-    define, rollback = nothing, nothing
+    define, rollback = do_nothing, do_nothing
 
     def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
         pass
@@ -223,7 +223,7 @@ class Keys(NullPort, OrderedKV, KVReader, KVWriter):
     """The `ordered-kv` port, with its reader and writer: accepts every entry and stores none. It returns no values,
     so the cost of decoding records is not included."""
 
-    get, delete, first = nothing, nothing, nothing  # type: ignore[assignment]
+    get, delete, first = do_nothing, do_nothing, do_nothing  # type: ignore[assignment]
 
     def put(self, key: bytes, value: bytes) -> None:
         pass

@@ -256,15 +256,17 @@ class Series(series_port.Series):
         """Returns each variable's last sample: first within each piece of a sorted file, then among all pieces."""
         import numpy as np
 
-        def last(columns: Sequence[Array]) -> list[Array]:
+        def last_samples(columns: Sequence[Array]) -> list[Array]:
             pv = columns[0]
             ends = np.append(pv[1:] != pv[:-1], True)[: len(pv)]
             return [column[ends] for column in columns]
 
         pieces = [[np.empty(0, dtype) for dtype in DTYPES.values()]]
         for piece in self._all.to_batches():
-            pieces.append(last([column.to_numpy() for column in piece.columns]))
-        pv, *rest = last(samples.latest_versions([np.concatenate(parts) for parts in zip(*pieces, strict=True)]))
+            pieces.append(last_samples([column.to_numpy() for column in piece.columns]))
+        pv, *rest = last_samples(
+            samples.latest_versions([np.concatenate(parts) for parts in zip(*pieces, strict=True)])
+        )
         return samples.batch([self._numbers.from_store(pv), *rest])
 
     def close(self) -> None:

@@ -18,8 +18,8 @@ from dyno.contracts.passwords import HARMLESS, mask_password, without_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
-from dyno.engines.sysbench import DatabaseTests, outside, run_pgbench
-from dyno.engines.sysbench import missing as missing_sysbench
+from dyno.engines.sysbench import DatabaseTests, run_pgbench, run_tool
+from dyno.engines.sysbench import explain_missing_program as missing_sysbench
 from dyno.host.installation import version
 from dyno.servers import program_option, set_option, user_server
 from dyno.servers.listen import LISTEN, listener
@@ -50,8 +50,8 @@ INSUFFICIENT_PRIVILEGE = "42501"
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    settings = set_option.combined(TIERS[tier], options, shared_buffers=f"{options['cache_mib']}MB")
-    path = program_option.given(options)
+    settings = set_option.combine_settings(TIERS[tier], options, shared_buffers=f"{options['cache_mib']}MB")
+    path = program_option.get_path(options)
     if standbys := int(str(options["replicas"])):
         return Replicated(home, settings, clients, path, standbys, str(options["acknowledged"]))
     return PostgreSQL(home, settings, clients, path, listener(home, options))
@@ -219,7 +219,7 @@ def _connect(server: Any, options: str = "") -> Any:
             raise Refused(f"{mask_password(server.url)}: {remedy}")
         connection = psycopg.connect(server.url, options=_session_options(arguments, options), autocommit=True)
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
-        raise user_server.unreachable(server, error) from None
+        raise user_server.unreachable_error(server, error) from None
     with undo_on_error(connection.close):
         (pid,) = connection.execute("SELECT pg_backend_pid()").fetchall()[0]
         # A pooler such as PgBouncer would pass Dyno's sessions, with prepared statements and temporary tables, to
@@ -262,7 +262,7 @@ class Transactions(DatabaseTests):
     def fill_bank(self, scale: int) -> None:
         # The vacuum is left to the engine's upkeep.
         words = [self._pgbench, "--initialize", f"--scale={scale}", "--quiet", "--no-vacuum"]
-        outside([*words, self._database], self._environment)
+        run_tool([*words, self._database], self._environment)
 
     def run_bank(self, script: str, load: Load) -> Report:
         return run_pgbench(self._pgbench, self._database, self._environment, script, load, self._folder)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from dyno.suites.sql.language.splitter import quoted
+from dyno.suites.sql.language.splitter import quote_name
 from dyno.suites.sql.port import READER, Rights
 
 HARMLESS = (
@@ -67,7 +67,7 @@ def find_volatile(connection: Any, text: str) -> Sequence[str]:
 def read_rights(connection: Any) -> Rights:
     ((may, public),) = connection.execute(MAY, (list(ROLES),)).fetchall()
     ((schema,),) = connection.execute("SELECT coalesce(current_schema(), 'public')").fetchall()
-    name = quoted(schema)
+    name = quote_name(schema)
     remedy = [
         f"CREATE ROLE {READER} LOGIN",
         f"GRANT USAGE ON SCHEMA {name} TO {READER}",

@@ -10,12 +10,12 @@ from typing import Any
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.model import Refused
-from dyno.contracts.native import loaded
+from dyno.contracts.native import load_native
 from dyno.contracts.native_load import NATIVE_CLIENT, Exchange
 from dyno.engines.postgresql import Postgres
 from dyno.engines.postgresql.rights import find_volatile, read_rights
-from dyno.engines.postgresql.tables import checked
-from dyno.suites.sql.language.splitter import quoted, statements
+from dyno.engines.postgresql.tables import check_result
+from dyno.suites.sql.language.splitter import quote_name, statements
 from dyno.suites.sql.native import NativeStatement
 from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Protection, Session, check_isolation, check_there
 from dyno.suites.sql.tabbed import blocks
@@ -31,7 +31,7 @@ PREPARED = 1_000
 """Maximum number of prepared statements of a connection."""
 
 
-def adapted(connection: Any) -> Any:
+def adapt_types(connection: Any) -> Any:
     """Returns the connection with some of psycopg's types changed."""
     from psycopg.types.datetime import TimestamptzLoader
     from psycopg.types.numeric import Int4, IntBinaryDumper
@@ -66,7 +66,7 @@ class Sql:
         if client == "pq" or engine.options["many"] != "list":
             raise Refused("client=pq and many=pipeline are ways to single records: leave them out")
         check_isolation(session.isolation, ISOLATIONS)
-        self._connection = connection = adapted(engine.connect_there() if session.there else engine.connect())
+        self._connection = connection = adapt_types(engine.connect_there() if session.there else engine.connect())
         if session.there:
             with undo_on_error(connection.close):
                 check_there(session, engine.server, connection.info.dbname)
@@ -88,7 +88,7 @@ class Sql:
     def _begin(self) -> None:
         """See `Protection.begin`. psycopg would forget its prepared statements after a ROLLBACK."""
         pgconn = self._connection.pgconn
-        checked(pgconn.exec_(BEGIN), pgconn)
+        check_result(pgconn.exec_(BEGIN), pgconn)
 
     def define(self, script: str) -> None:
         # Statements that are sent together are one transaction, in which VACUUM is not allowed.
@@ -96,8 +96,8 @@ class Sql:
             self._connection.execute(statement)
 
     def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
-        names = ", ".join(map(quoted, columns))
-        with self._connection.cursor().copy(f"COPY {quoted(table)} ({names}) FROM STDIN") as copy:
+        names = ", ".join(map(quote_name, columns))
+        with self._connection.cursor().copy(f"COPY {quote_name(table)} ({names}) FROM STDIN") as copy:
             for block in blocks(columns, "\\\\x"):
                 copy.write(block)
 
@@ -142,7 +142,7 @@ class Statements:
 
         pgconn = connection.pgconn
         self.exchange = Exchange("postgresql", pgconn.socket, bool(pgconn.ssl_in_use))
-        self._pgconn, self._transformer, self._encode = pgconn, Transformer(connection), loaded().postgresql
+        self._pgconn, self._transformer, self._encode = pgconn, Transformer(connection), load_native().postgresql
         self._begin = begin
         self._prepared = dict[tuple[str, tuple[int, ...]], tuple[bytes, list[tuple[str, Any]]]]()
 
@@ -182,8 +182,8 @@ class Statements:
             if self._begin is not None:
                 self._begin()
             name = b"dyno_sql%d" % len(self._prepared)
-            checked(self._pgconn.prepare(name, text.encode(), types), self._pgconn)
-            described = checked(self._pgconn.describe_prepared(name), self._pgconn)
+            check_result(self._pgconn.prepare(name, text.encode(), types), self._pgconn)
+            described = check_result(self._pgconn.describe_prepared(name), self._pgconn)
             columns = [
                 (described.fname(at).decode(), self._loader(described.ftype(at))) for at in range(described.nfields)
             ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
-from dyno.contracts.native import loaded
+from dyno.contracts.native import load_native
 from dyno.contracts.native_load import NATIVE_CLIENT, Exchange, Rows
 from dyno.engines.postgresql import Postgres
 from dyno.suites.arrays import columns
@@ -45,12 +45,12 @@ class Thin:
         self._names: dict[str, bytes] = {}
 
     def execute(self, statement: str, values: Iterable[str | int] = ()) -> Any:
-        name, pgconn = self._prepared(statement), self._connection.pgconn
-        return Result(checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
+        name, pgconn = self._prepare_statement(statement), self._connection.pgconn
+        return Result(check_result(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
 
-    def pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> list[Result]:
+    def execute_pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> list[Result]:
         """Runs the statement once for each of `values`, in a pipeline."""
-        name, pgconn, results = self._prepared(statement), self._connection.pgconn, []
+        name, pgconn, results = self._prepare_statement(statement), self._connection.pgconn, []
         pgconn.enter_pipeline_mode()
         for at in range(0, len(values), SENT_TOGETHER):
             some = values[at : at + SENT_TOGETHER]
@@ -64,9 +64,9 @@ class Thin:
             # Read the result of the synchronization.
             pgconn.get_result()
         pgconn.exit_pipeline_mode()
-        return [Result(checked(each, pgconn)) for each in results]
+        return [Result(check_result(each, pgconn)) for each in results]
 
-    def _prepared(self, statement: str) -> bytes:
+    def _prepare_statement(self, statement: str) -> bytes:
         pgconn = self._connection.pgconn
         name = self._names.get(statement)
         if name is None:
@@ -74,7 +74,7 @@ class Thin:
             numbered = statement
             for number in range(1, statement.count("%s") + 1):
                 numbered = numbered.replace("%s", f"${number}", 1)
-            checked(pgconn.prepare(name, numbered.encode()), pgconn)
+            check_result(pgconn.prepare(name, numbered.encode()), pgconn)
         return name
 
 
@@ -84,13 +84,13 @@ class Native(Thin):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
         pgconn = connection.pgconn
-        self._encode = loaded().postgresql
+        self._encode = load_native().postgresql
         self.exchange = Exchange("postgresql", pgconn.socket, bool(pgconn.ssl_in_use))
 
     def execute(self, statement: str, values: Iterable[str | int] = ()) -> Any:
         if not self.exchange.active:
             return super().execute(statement, values)
-        return Rows(self.exchange.ask(self._encode(self._prepared(statement), values)))
+        return Rows(self.exchange.ask(self._encode(self._prepare_statement(statement), values)))
 
 
 class Result:
@@ -116,7 +116,7 @@ class Result:
         return tuple([value(number, column).decode() for column in range(self._result.nfields)])
 
 
-def checked(result: Any, pgconn: Any) -> Any:
+def check_result(result: Any, pgconn: Any) -> Any:
     if result.status not in (1, 2):
         # In a pipeline, only the result has the error message.
         raise RuntimeError((result.error_message or pgconn.error_message).decode(errors="replace").strip())
@@ -131,12 +131,12 @@ class Table(RecordTable):
     def __init__(self, engine: Postgres, indexed: bool) -> None:
         self._connection = connection = engine.connect()
         self._cursor = connection.cursor()
-        self._execute = self._prepared
-        self._together: Callable[..., Iterable[Any]] = self._pipelined
+        self._execute = self._execute_prepared
+        self._together: Callable[..., Iterable[Any]] = self._execute_pipelined
         if engine.options["client"] != "psycopg":
             thin = Native(connection) if engine.options["client"] == NATIVE_CLIENT else Thin(connection)
             self.exchange = getattr(thin, "exchange", None)
-            self._execute, self._together = thin.execute, thin.pipelined
+            self._execute, self._together = thin.execute, thin.execute_pipelined
         many = self._get_together if engine.options["many"] == "pipeline" else self.get_many
         self.current = SqlReader(self._execute, STATEMENTS, INDEXED, many)
         # The port requires the order of bytes, whatever the collation of the database is.
@@ -145,10 +145,10 @@ class Table(RecordTable):
         for name, what in INDEXED.items() if indexed else ():
             connection.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({what})")
 
-    def _prepared(self, statement: str, values: Any = ()) -> Any:
+    def _execute_prepared(self, statement: str, values: Any = ()) -> Any:
         return self._cursor.execute(statement, values, prepare=True)
 
-    def _pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> Iterator[Any]:
+    def _execute_pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> Iterator[Any]:
         """Runs the statement once for each of `values`, which psycopg prepares and pipelines."""
         cursor = self._cursor
         cursor.executemany(statement, values, returning=True)
@@ -174,7 +174,7 @@ class Table(RecordTable):
             self._execute(f"{INSERT} VALUES (%s, %s, %s) {REPLACE}", _values(records[0]))
         else:
             columns = [list(column) for column in zip(*map(_values, records), strict=True)]
-            self._prepared(f"{INSERT} {ROWS} {REPLACE}", columns)
+            self._execute_prepared(f"{INSERT} {ROWS} {REPLACE}", columns)
 
     def replace_one(self, new: Record) -> Record | None:
         values = _values(new)
@@ -182,7 +182,7 @@ class Table(RecordTable):
         return None if row is None else record(row)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        rows = self._prepared(
+        rows = self._execute_prepared(
             f"SELECT {record_sql.FIELDS} FROM records WHERE (name, location) IN ({KEYS})", _columns(keys)
         )
         return {(row[0], row[1]): record(row) for row in rows.fetchall()}
@@ -191,7 +191,7 @@ class Table(RecordTable):
         return bool(self._execute(STATEMENTS.delete, key).rowcount == 1)
 
     def delete_many(self, keys: list[Key]) -> None:
-        self._prepared(f"DELETE FROM records WHERE (name, location) IN ({KEYS})", _columns(keys))
+        self._execute_prepared(f"DELETE FROM records WHERE (name, location) IN ({KEYS})", _columns(keys))
 
 
 def _values(record: Record) -> tuple[str, str, str]:
@@ -309,7 +309,7 @@ class Series(SqlSeries):
         with transaction(self._execute):
             self._create_partitions(batch.ts)
             with self._cursor.copy(COPY_IN) as copy:
-                copy.write(_packed(self.stored(batch)))
+                copy.write(_pack_rows(self.with_store_ids(batch)))
             if self._keyed:
                 self._execute(UPSERT)
             else:
@@ -332,7 +332,7 @@ class Series(SqlSeries):
     def all(self) -> Iterator[SampleBatch]:
         import numpy as np
 
-        def unpacked(rows: bytes) -> SampleBatch:
+        def unpack_rows(rows: bytes) -> SampleBatch:
             array = np.frombuffer(rows, _row())
             return self.batch([array[name] for name in FIELDS])
 
@@ -341,10 +341,10 @@ class Series(SqlSeries):
             for piece in copy:
                 pieces.append(bytes(piece))
                 if len(pieces) == PIECE:
-                    yield unpacked(b"".join(pieces))
+                    yield unpack_rows(b"".join(pieces))
                     pieces.clear()
             if rest := b"".join(pieces).removesuffix(TRAILER):
-                yield unpacked(rest)
+                yield unpack_rows(rest)
 
 
 def _row() -> Any:
@@ -360,7 +360,7 @@ def _row() -> Any:
     )
 
 
-def _packed(batch: SampleBatch) -> bytes:
+def _pack_rows(batch: SampleBatch) -> bytes:
     import numpy as np
 
     rows = np.empty(len(batch.ts), _row())

@@ -63,8 +63,8 @@ class QuestDB(Process):
         jars, java = PROGRAM.paths()
         self.root = home / "questdb"
         self.data = self.root / "db"
-        self.address = loopback.own(home)
-        self.postgresql = replace(loopback.own(home), password=self.address.password)
+        self.address = loopback.allocate_address(home)
+        self.postgresql = replace(loopback.allocate_address(home), password=self.address.password)
         """The address of PostgreSQL's protocol."""
         http, pg = self.address, self.postgresql
         self.settings = {
@@ -106,7 +106,7 @@ FIELDS = "val, stat, sevr"
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    return QuestDB(home, set_option.combined(TIERS[tier], options))
+    return QuestDB(home, set_option.combine_settings(TIERS[tier], options))
 
 
 def _postgresql(server: Any) -> Address:
@@ -139,7 +139,7 @@ class Quest(ServerStore):
                 host=at.host, port=at.port, user=at.user, password=at.password, dbname="qdb", autocommit=True, **tls
             )
         except psycopg.OperationalError as error:
-            raise user_server.unreachable(server, error) from None
+            raise user_server.unreachable_error(server, error) from None
 
     @classmethod
     def stores(cls, client: Any) -> Iterable[str]:
@@ -233,22 +233,22 @@ class Series:
         """Waits until the log has been merged into the table."""
         self._execute(f"SELECT wait_wal_table('{self._table}')").fetchall()
 
-    def _of(self, pv: int) -> str:
+    def _name_condition(self, pv: int) -> str:
         return f"pv = '{self._names[pv].replace(chr(39), chr(39) * 2)}'"
 
-    def _within(self, start: int, end: int) -> str:
+    def _time_condition(self, start: int, end: int) -> str:
         return f"ts >= {start}::timestamp_ns AND ts < {end}::timestamp_ns"
 
     def seen(self, pv: int, ts: int) -> bool:
-        where = f"{self._of(pv)} AND ts = {ts}::timestamp_ns"
+        where = f"{self._name_condition(pv)} AND ts = {ts}::timestamp_ns"
         (count,) = self._execute(f"SELECT count() FROM {self._table} WHERE {where}").fetchone()
         return bool(count)
 
     def one(self, pv: int) -> Samples:
-        return self._samples(self._of(pv))
+        return self._samples(self._name_condition(pv))
 
     def window(self, pv: int, start: int, end: int) -> Samples:
-        return self._samples(f"{self._of(pv)} AND {self._within(start, end)}")
+        return self._samples(f"{self._name_condition(pv)} AND {self._time_condition(start, end)}")
 
     def _samples(self, where: str) -> Samples:
         # The server returns samples in the order of their times.
@@ -275,7 +275,7 @@ class Series:
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         query = (
             f"SELECT ts::long, mean, low, high FROM (SELECT ts, avg(val) mean, min(val) low, max(val) high "
-            f"FROM {self._table} WHERE {self._of(pv)} AND {self._within(start, end)} "
+            f"FROM {self._table} WHERE {self._name_condition(pv)} AND {self._time_condition(start, end)} "
             f"SAMPLE BY {bucket // 60_000_000_000}m ALIGN TO CALENDAR)"
         )
         return samples.buckets(samples.columns_of(self._execute(query).fetchall(), 4))

@@ -24,7 +24,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
-from dyno.engines.redis.resp import CLIENTS, Client, connect, encrypted, library
+from dyno.engines.redis.resp import CLIENTS, Client, connect, library, uses_tls
 from dyno.host.installation import version
 from dyno.servers import listen, namespace, program_option, set_option, user_server
 from dyno.servers.listen import Listener
@@ -169,7 +169,7 @@ class Keyspace(ServerStore):
     def check_tier(self) -> None:
         if self.server.own:
             return
-        with _refused():
+        with _convert_server_errors():
             if self.client.info("cluster").get("cluster_enabled"):
                 raise Refused("the server is a node of a cluster; Dyno measures single servers")
             settings = self.durability()
@@ -183,7 +183,7 @@ class Keyspace(ServerStore):
     def create(self) -> None:
         if not self.server.own:
             # Asked before the first key is written: whether the server takes writes, and keys can be deleted.
-            with _refused():
+            with _convert_server_errors():
                 self.client.unlink(f"{self.name}:")
 
     def durability(self) -> Mapping[str, str | None]:
@@ -221,7 +221,7 @@ class Keyspace(ServerStore):
 
     @property
     def tls(self) -> bool:
-        return encrypted(self.server)
+        return uses_tls(self.server)
 
     def settings(self) -> Mapping[str, Value | None]:
         # redis-py uses hiredis as its parser if hiredis is installed, and the engine requires it.
@@ -271,12 +271,12 @@ class Keyspace(ServerStore):
 
 
 def _prefix(home: Path, server: Any) -> bytes:
-    name = namespace.of(home)
+    name = namespace.store_name(home)
     return f"{name[-SHORT:] if server.own else name}:".encode()
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
+def _convert_server_errors() -> Iterator[None]:
     """Turns errors of the server into Refused, except NoPermissionError."""
     from redis import RedisError
     from redis.exceptions import ConnectionError, NoPermissionError, TimeoutError
@@ -338,7 +338,7 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
     )
 
     def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-        settings, path = set_option.combined(TIERS[tier], options), program_option.given(options)
+        settings, path = set_option.combine_settings(TIERS[tier], options), program_option.get_path(options)
         return Redis(program, home, settings, path, listen.listener(home, options))
 
     return server_engine(

@@ -97,7 +97,7 @@ class KeyedRecords:
         self._client.transaction(command for batch in batches(records, BATCH) for command in self._store(batch))
 
     def _store(self, records: list[Record]) -> Iterator[tuple[Any, ...]]:
-        packed = [_packed(record) for record in records]
+        packed = [_pack_key(record) for record in records]
         values = map(_MSGPACK.encode, records)
         yield (b"MSET", *chain.from_iterable(zip([self._prefix + key for key in packed], values, strict=True)))
         yield from self._entries(records, packed)
@@ -116,8 +116,10 @@ class KeyedRecords:
 
         def commands() -> Iterator[tuple[Any, ...]]:
             for batch in batches(records, BATCH):
-                packed = [_packed(record) for record in batch]
-                earlier.append([place if place is None else batch[place] for place in _earlier(packed)])
+                packed = [_pack_key(record) for record in batch]
+                earlier.append(
+                    [place if place is None else batch[place] for place in _find_previous_positions(packed)]
+                )
                 if len(batch) == 1:
                     yield (b"SET", self._prefix + packed[0], _MSGPACK.encode(batch[0]), b"GET")
                     yield from self._entries(batch, packed)
@@ -138,7 +140,7 @@ class KeyedRecords:
         def commands() -> Iterator[tuple[Any, ...]]:
             for batch in batches(keys, BATCH):
                 packed = [pack(b"", key) for key in batch]
-                earlier.append(_earlier(packed))
+                earlier.append(_find_previous_positions(packed))
                 if len(batch) > 1:
                     yield (b"ZMSCORE", self._order, *packed)
                 yield (b"DEL", *[self._prefix + key for key in packed])
@@ -172,11 +174,11 @@ def _index(prefix: bytes, name: str) -> bytes:
     return prefix + name.encode()
 
 
-def _packed(record: Record) -> bytes:
+def _pack_key(record: Record) -> bytes:
     return pack(b"", (record["name"], record["location"]))
 
 
-def _earlier(packed: list[bytes]) -> list[int | None]:
+def _find_previous_positions(packed: list[bytes]) -> list[int | None]:
     """Returns the position of the previous occurrence of each key; None for the first occurrence."""
     latest: dict[bytes, int] = {}
     positions = []

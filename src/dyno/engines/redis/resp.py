@@ -41,11 +41,11 @@ def library(server: Any, single: bool = False) -> Any:
             client = redis.Redis.from_url(url, **arguments)
         client.ping()
     except (redis.RedisError, OSError, ValueError, TypeError) as error:
-        raise user_server.unreachable(server, error) from None
+        raise user_server.unreachable_error(server, error) from None
     return client
 
 
-def encrypted(server: Any) -> bool:
+def uses_tls(server: Any) -> bool:
     """Returns whether connections to the server use TLS, which only the URL's scheme decides."""
     return bool(server.address.get("ssl")) if server.own else str(server.url).startswith("rediss:")
 
@@ -72,13 +72,13 @@ class Client:
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
         """Sends MULTI, the commands and EXEC; returns the answers. If `commands` raises, nothing is executed."""
-        return self._together(commands, transaction=True)
+        return self._execute_together(commands, transaction=True)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Sends the commands together, without a transaction; returns the answers in order."""
-        return self._together(commands, transaction=False)
+        return self._execute_together(commands, transaction=False)
 
-    def _together(self, commands: Iterable[Command], transaction: bool) -> list[Any]:
+    def _execute_together(self, commands: Iterable[Command], transaction: bool) -> list[Any]:
         with self._client.pipeline(transaction=transaction) as pipeline:
             for command in commands:
                 pipeline.execute_command(*command)
@@ -107,7 +107,7 @@ class Thin(Client):
 
     def execute(self, *command: Argument) -> Any:
         self._send(self._pack(command))
-        return self._checked(self._answer())
+        return self._raise_if_error(self._answer())
 
     def _answer(self) -> Any:
         gets = self._reader.gets
@@ -120,7 +120,7 @@ class Thin(Client):
             answer = gets()
         return answer
 
-    def _checked(self, answer: Any) -> Any:
+    def _raise_if_error(self, answer: Any) -> Any:
         if isinstance(answer, self._error):
             raise answer
         return answer
@@ -144,15 +144,15 @@ class Thin(Client):
         queued = [self._answer() for _ in range(sent + len(waiting))]
         answers = self._answer()
         for answer in chain(queued, (answers,)):
-            self._checked(answer)
+            self._raise_if_error(answer)
         for answer in answers:
-            self._checked(answer)
+            self._raise_if_error(answer)
         return list(answers)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         self._send(b"".join(map(self._pack, commands)))
         answers = [self._answer() for _ in commands]
-        return list(map(self._checked, answers))
+        return list(map(self._raise_if_error, answers))
 
     def _discard(self, sent: int) -> None:
         if sent:

@@ -73,8 +73,8 @@ def needs(options: Mapping[str, Value]) -> str | None:
     if find_spec(module) is None:
         return f"needs {module} for backend={options['backend']}: {installation.command([package])}"
     if options["backend"] == "postgresql":
-        return PROGRAM.missing()
-    return PROGRAMS[MARIADB].missing() if options["backend"] == "mariadb" else None
+        return PROGRAM.explain_missing()
+    return PROGRAMS[MARIADB].explain_missing() if options["backend"] == "mariadb" else None
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
@@ -147,7 +147,7 @@ class Relational(databases.Database):
 
     def _adapter(self, chosen: Any) -> Any:
         """Creates the store's database if it doesn't exist; returns RelStorage's adapter for it."""
-        name = namespace.of(self._home)
+        name = namespace.store_name(self._home)
         if self._options["backend"] == SQLITE:
             from relstorage.adapters.sqlite.adapter import Sqlite3Adapter
 
@@ -246,7 +246,7 @@ def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     if server is not None:
         force = " WITH (FORCE)" if options["backend"] == "postgresql" else ""
         with administrator(server, options["backend"]) as cursor:
-            cursor.execute(f"DROP DATABASE IF EXISTS {namespace.of(home)}{force}")
+            cursor.execute(f"DROP DATABASE IF EXISTS {namespace.store_name(home)}{force}")
 
 
 ENGINE = EngineSpec(
@@ -275,5 +275,5 @@ ENGINE = EngineSpec(
     refuse=refuse,
     crashes=CrashSpec(databases.PACK),
     clients="processes",
-    sharing=databases.sharing,
+    sharing=databases.get_sharing,
 )

@@ -64,8 +64,8 @@ class Store(Engine):
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         self.options, self.server = options, server
-        self._name = name_of(namespace.of(home))
-        self.client, self.at = _connected(self._name, options, server)
+        self._name = name_of(namespace.store_name(home))
+        self.client, self.at = _connect_client(self._name, options, server)
         # Run before boto3's own handler, which would silently retry in the right region.
         self.client.meta.events.register_first("needs-retry.s3", self._check_region)
         with self.explained_errors():
@@ -104,7 +104,7 @@ class Store(Engine):
                 if "Buckets" not in listing:
                     raise self._not_s3(NO_S3_BODY)
                 names = {each["Name"] for each in listing["Buckets"]}
-        for name in map(name_of, namespace.abandoned(each.replace("-", "_") for each in names)):
+        for name in map(name_of, namespace.find_abandoned(each.replace("-", "_") for each in names)):
             if self.at.prefix:
                 self._empty(self.at.bucket, f"{name}/")
             else:
@@ -145,7 +145,7 @@ class Store(Engine):
         try:
             yield
         except exceptions.ClientError as error:
-            raise self._refused(error.response) from None
+            raise self._convert_error(error.response) from None
         except (
             exceptions.NoCredentialsError,
             exceptions.PartialCredentialsError,
@@ -164,9 +164,9 @@ class Store(Engine):
         if error := parsed.get("Error"):
             region = parsed["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region") or error.get("Region")
             if error.get("Code") in WRONG_REGION or (region and region != self.at.region):
-                raise self._refused({"Error": {"Code": WRONG_REGION[0], "Region": region}})
+                raise self._convert_error({"Error": {"Code": WRONG_REGION[0], "Region": region}})
 
-    def _refused(self, response: Mapping[str, Any]) -> Refused:
+    def _convert_error(self, response: Mapping[str, Any]) -> Refused:
         error = response.get("Error", {})
         code, status = str(error.get("Code", "")), response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if code in WRONG_REGION:
@@ -200,7 +200,7 @@ def name_of(store: str) -> str:
     return store.replace("_", "-")
 
 
-def _connected(name: str, options: Mapping[str, Value], server: Any) -> tuple[Any, Access]:
+def _connect_client(name: str, options: Mapping[str, Value], server: Any) -> tuple[Any, Access]:
     """Returns a boto3 client that creates and removes buckets, and the access to the store's bucket."""
     import boto3
     from botocore.exceptions import BotoCoreError

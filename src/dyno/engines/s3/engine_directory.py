@@ -64,7 +64,7 @@ class Objects(Bucket):
         try:
             match request.verb:
                 case "put":
-                    new = self._new()
+                    new = self._new_path()
                     new.write_bytes(request.body)
                     self._rename(new, request.key)
                 case "get":
@@ -72,11 +72,11 @@ class Objects(Bucket):
                 case "head":
                     return StoreResponse(self._path(request.key).stat().st_size)
                 case "list":
-                    keys = sorted(self._below(request.key), key=str.encode)
+                    keys = sorted(self._keys_below(request.key), key=str.encode)
                     names = [key for key in keys if key > request.other][: request.number]
                     return StoreResponse(names=lambda: names)
                 case "copy":
-                    new = self._new()
+                    new = self._new_path()
                     shutil.copyfile(self._path(request.other), new)
                     self._rename(new, request.key)
                 case "delete":
@@ -85,14 +85,14 @@ class Objects(Bucket):
                     if self._engine.fsync and path.parent.exists():
                         fsync(path.parent)
                 case "open":
-                    new = self._new()
+                    new = self._new_path()
                     new.mkdir()
                     return StoreResponse(tag=new.name)
                 case "part":
                     (upload / str(request.number)).write_bytes(request.body)
                     return StoreResponse(tag=str(request.number))
                 case "join":
-                    new = self._new()
+                    new = self._new_path()
                     with new.open("wb") as whole:
                         for tag in request.tags:
                             with (upload / tag).open("rb") as part:
@@ -109,7 +109,7 @@ class Objects(Bucket):
         *folders, name = (quote(part, safe=" ") for part in key.split("/"))
         return self._engine.root.joinpath(*(f"{folder}{FOLDER}" for folder in folders), f"{name}{FILE}")
 
-    def _new(self) -> Path:
+    def _new_path(self) -> Path:
         return self._engine.beside / os.urandom(8).hex()
 
     def _rename(self, new: Path, key: str) -> None:
@@ -146,7 +146,7 @@ class Objects(Bucket):
         total = now() - start
         return StoreResponse(size, digest.digest(), None, first or total, total)
 
-    def _below(self, prefix: str) -> Iterator[str]:
+    def _keys_below(self, prefix: str) -> Iterator[str]:
         folder = prefix.rpartition("/")[0]
         for at, _, files in os.walk(self._path(f"{folder}/x" if folder else "x").parent):
             above = [unquote(part[: -len(FOLDER)]) for part in Path(at).relative_to(self._engine.root).parts]

@@ -38,9 +38,9 @@ CONFIG, SERVER, THROTTLE = (Path(__file__).with_name(f"nginx{part}.conf") for pa
 """Templates for `str.format`: of the configuration, and of its servers."""
 
 
-def missing(tls: bool = False, path: str = "") -> str | None:
+def explain_unavailability(tls: bool = False, path: str = "") -> str | None:
     """Returns what is missing, with the remedy; None if nothing is. `path` is a program that the user named."""
-    if why := KIND.missing(path):
+    if why := KIND.explain_missing(path):
         return why
     return "needs openssl, to create its certificate" if tls and program("openssl") is None else None
 
@@ -53,11 +53,11 @@ class Nginx(Process):
     def __init__(
         self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "", verify: bool = False
     ) -> None:
-        if why := missing(tls, path):
+        if why := explain_unavailability(tls, path):
             raise Refused(why)
         self._tls, self._workers, self._plain2, self._verify = tls, workers, plain2, verify
         self.root, self.certificate = home / ROOT, home / CERTIFICATE
-        address = loopback.own(home)
+        address = loopback.allocate_address(home)
         self.address = loopback.Address(address.host, address.port, secure=tls)
         super().__init__(
             [KIND.executable(path), "-p", str(home), "-c", str(home / CONFIG_FILE), "-e", "stderr"],
@@ -121,7 +121,7 @@ class Throttle(Nginx):
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
-    own = program_option.given(options)
+    own = program_option.get_path(options)
     tls, h2c, verify = (bool(options[name]) for name in ("tls", "h2c", "verify"))
     return Nginx(home, tls, int(options["workers"]), h2c, own, verify)
 
@@ -131,7 +131,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
         return "client certificates need TLS: set tls with verify"
     if options["tls"] and options["h2c"]:
         return "h2c is HTTP/2 without TLS: set only one of tls and h2c"
-    return missing(bool(options["tls"]), program_option.given(options))
+    return explain_unavailability(bool(options["tls"]), program_option.get_path(options))
 
 
 class Files(Engine):
@@ -160,7 +160,7 @@ class Files(Engine):
         return targets
 
     def version(self) -> str:
-        own = KIND.version_of(program_option.given(self._options))
+        own = KIND.version_of(program_option.get_path(self._options))
         return f"nginx {own} ({http_requests.client_version()})"
 
     def settings(self) -> Mapping[str, Value | None]:

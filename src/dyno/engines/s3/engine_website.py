@@ -25,10 +25,10 @@ def addresses(text: str) -> Value:
     """Parses one or more URLs, separated by blanks."""
     for url in text.split():
         # Import inside the loop: the default has no URL, and it is parsed whenever this module is imported.
-        from dyno.suites.http.options import checked
+        from dyno.suites.http.options import check_url
 
         try:
-            checked(url)
+            check_url(url)
         except UsageError as error:
             raise ValueError(str(error)) from None
     return text
@@ -47,7 +47,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
     from dyno.suites.http.options import Options
 
     try:
-        Options.of(files_of(options))
+        Options.from_dict(files_of(options))
     except UsageError as error:
         return str(error)
     return None if options[URL] else "needs a URL: -e website:url=https://example.org/"
@@ -62,10 +62,10 @@ class Site(Engine):
     """The user's web servers as an engine of `dyno.engines.s3.http_requests.Requests`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
-        from dyno.suites.http.options import checked
+        from dyno.suites.http.options import check_url
 
         self._options = options
-        self._urls = [checked(url) for url in str(options[URL]).split()]
+        self._urls = [check_url(url) for url in str(options[URL]).split()]
 
     def transport(self, version: str) -> tuple[bool, Mapping[str, Any]]:
         secure = all(url.lower().startswith("https:") for url in self._urls)

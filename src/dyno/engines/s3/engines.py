@@ -71,7 +71,7 @@ class S3Server(Process):
     region = buckets.REGION
 
     def __init__(self, home: Path, path: str = "", throttle: int = 0) -> None:
-        self.data, self.address = home / "data", loopback.own(home)
+        self.data, self.address = home / "data", loopback.allocate_address(home)
         self._listens = self.address
         self._front = Throttle(home.with_name("throttle"), throttle, self._listens) if throttle else None
         if self._front is not None:
@@ -162,7 +162,7 @@ class Store(buckets.Store):
 
     def version(self) -> str:
         program = self.server.server
-        return f"{program.names[0]} {program.version_of(program_option.given(self.options))} ({self.clients()})"
+        return f"{program.names[0]} {program.version_of(program_option.get_path(self.options))} ({self.clients()})"
 
     def settings(self) -> Mapping[str, Value | None]:
         client = {"client": self.options["client"], "region": self.at.region, "transport": "loopback"}
@@ -193,15 +193,15 @@ def _declare(cls: type[S3Server], title: str) -> EngineSpec:
     assert program is not None
 
     def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-        return cls(home, program_option.given(options), int(options.get("throttle", 0)))
+        return cls(home, program_option.get_path(options), int(options.get("throttle", 0)))
 
     def needs(options: Mapping[str, Value]) -> str | None:
         if 0 < int(options["throttle"]) < LEAST:
             return (
                 f"throttle: expected 0 or at least {LEAST}, since the probes after a burst are up to 100 per second"
             )
-        own = cls.server.missing(program_option.given(options))
-        return own or (engine_nginx.missing() if options["throttle"] else None)
+        own = cls.server.explain_missing(program_option.get_path(options))
+        return own or (engine_nginx.explain_unavailability() if options["throttle"] else None)
 
     return EngineSpec(
         name=name,
@@ -228,7 +228,7 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
-    url = str(options[URL]) or configured(str(options["profile"]))
+    url = str(options[URL]) or read_configured_url(str(options["profile"]))
     if "@" in urlsplit(url).netloc:
         return f"ignores keys in its URL: {buckets.KEYS}"
     if url or options["bucket"]:
@@ -236,7 +236,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
     return "needs a server or a bucket: -e s3:url=https://… for your own server, or s3:bucket=NAME for Amazon's"
 
 
-def configured(profile: str) -> str:
+def read_configured_url(profile: str) -> str:
     """Returns the URL that the AWS tools would use; empty for Amazon's own. Reads it without their library, which is
     slow to import. Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints"."""
     if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":

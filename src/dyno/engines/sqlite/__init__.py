@@ -59,7 +59,7 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if options["journal_mode"] == "memory" and tier is not Tier.VOLATILE:
         return f"journal_mode=memory can't give tier {tier.value}; it gives: volatile"
     needed = durability(tier, str(options["journal_mode"]))["synchronous"]
-    chosen = set_option.given(options).get("synchronous", str(needed)).lower()
+    chosen = set_option.get_settings(options).get("synchronous", str(needed)).lower()
     level = SYNCHRONOUS.index(chosen) if chosen in SYNCHRONOUS else int(chosen) if chosen in "0123" else None
     if level is None:
         return f"set.synchronous={chosen}: expected one of {', '.join(SYNCHRONOUS)}"
@@ -97,7 +97,7 @@ class SQLite(Engine):
         connection.execute(f"PRAGMA synchronous={self._durability['synchronous']}")
         connection.execute(f"PRAGMA cache_size=-{int(self._options['cache_mib']) * 1024}")
         connection.execute(f"PRAGMA mmap_size={int(self._options['mmap_mib']) * (1 << 20)}")
-        for name, value in set_option.given(self._options).items():
+        for name, value in set_option.get_settings(self._options).items():
             connection.execute(f"PRAGMA {name}={value}")
             # SQLite silently ignores an unknown pragma.
             if connection.execute(f"PRAGMA {name}").fetchone() is None:

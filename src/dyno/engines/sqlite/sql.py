@@ -9,7 +9,7 @@ from uuid import UUID
 
 from dyno.contracts.cleanup import transaction
 from dyno.engines.sqlite import SQLite
-from dyno.suites.sql.language.splitter import quoted
+from dyno.suites.sql.language.splitter import quote_name
 from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
 
 sqlite3.register_adapter(Decimal, float)
@@ -46,10 +46,10 @@ class Sql:
         self._connection.executescript(script)
 
     def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
-        names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
+        names, marks = ", ".join(map(quote_name, columns)), ", ".join("?" * len(columns))
         with transaction(self._connection.execute, "BEGIN IMMEDIATE"):
             self._connection.executemany(
-                f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})", zip(*columns.values(), strict=True)
+                f"INSERT INTO {quote_name(table)} ({names}) VALUES ({marks})", zip(*columns.values(), strict=True)
             )
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:

@@ -41,7 +41,7 @@ LOG_BYTES = 16 << 20
 _NUMBER = r"\s*(-?[\d.]+)"
 
 
-def missing() -> str | None:
+def explain_missing_program() -> str | None:
     """Returns a message that sysbench is missing, with the command that installs it; None if it is installed."""
     return None if shutil.which(NAME) else f"needs {NAME}: {INSTALL}"
 
@@ -58,7 +58,7 @@ def run(words: Sequence[str], environment: Mapping[str, str] | None = None, conf
         file.write(config.encode())
         file.flush()
         given = [f"--config-file=/proc/self/fd/{file.fileno()}"] if config else []
-        return outside([NAME, *given, *words], environment, (file.fileno(),))
+        return run_tool([NAME, *given, *words], environment, (file.fileno(),))
 
 
 def config_line(option: str, value: str) -> str:
@@ -82,7 +82,7 @@ def _cause(text: str) -> str:
     return sanitize(mask_argument(" ".join(text.split())), MOST_CAUSE, "")
 
 
-def outside(
+def run_tool(
     command: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Sequence[int] = ()
 ) -> str:
     """Runs an external tool that is killed together with this process; returns its output. Raises Refused if it can't
@@ -163,24 +163,24 @@ class DatabaseTests:
 
     def fill(self, tables: SysbenchTables) -> None:
         # Use one thread, so that rows are always the same, in the same order.
-        run([*self._of("oltp_read_write", tables), "prepare"], **self._secrets)
+        run([*self._test_words("oltp_read_write", tables), "prepare"], **self._secrets)
 
     def run(self, test: str, tables: SysbenchTables, load: Load) -> Report:
-        arguments = [*self._of(test, tables), *words(load.clients, load.limit_ns, load.events)]
+        arguments = [*self._test_words(test, tables), *words(load.clients, load.limit_ns, load.events)]
         # sysbench has one percentile of each interval: the series needs p99. The histogram has all of the whole run.
         arguments += [f"--report-interval={0 if load.events else _interval(load.limit_ns)}", "--percentile=99"]
         arguments += [f"--rand-seed={load.seed}", f"--rand-type={tables.distribution}", "run"]
         output = run(arguments, **self._secrets)
-        transactions = _counted(output, "transactions:")
-        errors = _counted(output, "ignored errors:")
+        transactions = _read_count(output, "transactions:")
+        errors = _read_count(output, "ignored errors:")
         self._tool = self._tool or version()
         result = report(self._tool, output)
         facts: dict[str, Fact] = {
             "latency_p95_ns": _percentile(result.latencies, 95),
-            "reads": _counted(output, "read:"),
-            "writes": _counted(output, "write:"),
-            "others": _counted(output, "other:"),
-            "reconnects": _counted(output, "reconnects:"),
+            "reads": _read_count(output, "read:"),
+            "writes": _read_count(output, "write:"),
+            "others": _read_count(output, "other:"),
+            "reconnects": _read_count(output, "reconnects:"),
         }
         return replace(
             result,
@@ -192,7 +192,7 @@ class DatabaseTests:
             facts={**result.facts, **facts},
         )
 
-    def _of(self, test: str, tables: SysbenchTables) -> list[str]:
+    def _test_words(self, test: str, tables: SysbenchTables) -> list[str]:
         return [test, *self._words, f"--tables={tables.count}", f"--table-size={tables.size}"]
 
     def rows(self, tables: SysbenchTables) -> list[int]:
@@ -244,7 +244,7 @@ def _points(output: str, interval: int) -> Sequence[Mapping[str, int | None]]:
     return points if len(points) > 1 else ()
 
 
-def _counted(output: str, label: str) -> int:
+def _read_count(output: str, label: str) -> int:
     value = number(output, label)
     if value is None:
         raise Unavailable(f"no {label!r} in sysbench's report: {_cause(output[-MOST_CAUSE:].strip())}")
@@ -272,8 +272,8 @@ def run_pgbench(
     share = min(LOGGED_SECONDS / seconds, 1)
     sampling = [f"--sampling-rate={share}"] if share < 1 else []
     with TemporaryDirectory(dir=folder, prefix="pgbench-") as log:
-        output = outside([program, *words, "--log", f"--log-prefix={log}/log", *sampling, database], environment)
-        latencies, series = _logged(Path(log), _interval(load.limit_ns) * SECOND_NS, share)
+        output = run_tool([program, *words, "--log", f"--log-prefix={log}/log", *sampling, database], environment)
+        latencies, series = _read_logs(Path(log), _interval(load.limit_ns) * SECOND_NS, share)
     version = re.match(r"pgbench \(([^() ]*)", output)
     transactions, rate = number(output, "number of transactions actually processed:"), number(output, "tps =")
     failed = number(output, "number of failed transactions:")
@@ -304,7 +304,7 @@ def run_pgbench(
     )
 
 
-def _logged(
+def _read_logs(
     folder: Path, interval_ns: int, share: float
 ) -> tuple[list[tuple[int, int]], Sequence[Mapping[str, int | None]]]:
     """Returns the histogram and the series in pgbench's logs of its threads. A line has client, transaction number,
@@ -378,6 +378,6 @@ ENGINE = EngineSpec(
     opener=Sysbench,
     ports={name: PortSpec(lambda engine: engine) for name in ("primes", "memory-access")},
     tiers={},
-    installation=Installation(packages=("sysbench",), needs=lambda options: missing()),
+    installation=Installation(packages=("sysbench",), needs=lambda options: explain_missing_program()),
     clients="threads",
 )

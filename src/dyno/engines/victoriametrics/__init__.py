@@ -61,7 +61,7 @@ class VictoriaMetrics(Process):
 
     def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.data = home / "data"
-        self.address = loopback.own(home)
+        self.address = loopback.allocate_address(home)
         flags = {
             **toml(SETTINGS),
             **settings,
@@ -100,8 +100,8 @@ DEFAULTS = re.compile(r'^flag\{name="([\w.]+)", value="(.*)", is_set="false"\}',
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    settings = {"memory.allowedBytes": f"{options['cache_mib']}MiB", **set_option.given(options)}
-    return VictoriaMetrics(home, settings, program_option.given(options))
+    settings = {"memory.allowedBytes": f"{options['cache_mib']}MiB", **set_option.get_settings(options)}
+    return VictoriaMetrics(home, settings, program_option.get_path(options))
 
 
 class Api:
@@ -116,7 +116,7 @@ class Api:
             self.post("/api/v1/labels")
         except requests.RequestException as error:
             self.close()
-            raise user_server.unreachable(server, error) from None
+            raise user_server.unreachable_error(server, error) from None
 
     def post(self, path: str, data: Any = None) -> bytes:
         """Sends a form or raw bytes by POST, because a URL's length is limited; returns the answer's body."""
@@ -147,7 +147,7 @@ class Victoria(ServerStore):
         match = re.search(rb'vm_app_version\{.*short_version="v?([^"]+)"', self.client.post("/metrics"))
         number = match[1].decode() if match else None
         if number is None and self.server.own:
-            number = packaged_version(program_option.given(self.options))
+            number = packaged_version(program_option.get_path(self.options))
         return f"VictoriaMetrics {number or 'of unknown version'} (requests {version('requests')})"
 
     def settings(self) -> Mapping[str, Value | None]:
@@ -213,7 +213,7 @@ class Series(port.Series):
         """Makes new samples visible, as the server does by itself after about a second."""
         self._api.post("/internal/force_flush")
 
-    def _exported(self, pvs: Iterable[int], start: str = "0", end: str = "") -> dict[int, Samples]:
+    def _export_samples(self, pvs: Iterable[int], start: str = "0", end: str = "") -> dict[int, Samples]:
         """Returns samples by variable, joined from five series each. `start` and `end` are in seconds. Raises
         RuntimeError if the series have different times."""
         import numpy as np
@@ -241,7 +241,7 @@ class Series(port.Series):
         return ts in self.one(pv, at, at).ts
 
     def one(self, pv: int, start: str = "0", end: str = "") -> Samples:
-        return self._exported((pv,), start, end).get(pv) or samples.samples([()] * 4)
+        return self._export_samples((pv,), start, end).get(pv) or samples.samples([()] * 4)
 
     def window(self, pv: int, start: int, end: int) -> Samples:
         if start >= end:
@@ -253,7 +253,7 @@ class Series(port.Series):
 
         for first in range(0, len(self._names), TOGETHER):
             some = range(first, min(first + TOGETHER, len(self._names)))
-            if exported := self._exported(some):
+            if exported := self._export_samples(some):
                 pv = np.repeat(np.array(list(exported), "i4"), [len(each.ts) for each in exported.values()])
                 yield SampleBatch(pv, *(np.concatenate(columns) for columns in zip(*exported.values(), strict=True)))
 

@@ -27,7 +27,7 @@ SHARING = Setting(
 """Option of engines whose clients can be either processes or threads."""
 
 
-def sharing(options: Mapping[str, Value]) -> str:
+def get_sharing(options: Mapping[str, Value]) -> str:
     """See `dyno.contracts.engine.EngineSpec.sharing`."""
     return str(options[SHARING.name])
 

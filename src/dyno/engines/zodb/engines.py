@@ -116,7 +116,7 @@ ZEO = EngineSpec(
     ),
     crashes=CrashSpec(databases.APPENDED),
     clients="processes",
-    sharing=databases.sharing,
+    sharing=databases.get_sharing,
     listing=Listing(by_default=False),
 )
 

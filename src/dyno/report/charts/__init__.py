@@ -7,13 +7,13 @@ from dyno.report.charts import bars, latency, lines, searches
 from dyno.report.charts.chart import Chart
 from dyno.results import Run
 from dyno.stats.costs import Prices
-from dyno.stats.summary import grouped
+from dyno.stats.summary import group_values
 
 FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, bars.RATIOS, latency.LATENCY, bars.PARTS, latency.SERIES, bars.SIZE)
 """Charts that any run may have."""
 
 
-def of(run: Run, by: str | None = None, prices: Prices | None = None) -> list[Chart]:
+def list_charts(run: Run, by: str | None = None, prices: Prices | None = None) -> list[Chart]:
     """Returns the charts of a search; the fixed charts, a sweep for each numeric parameter with several values, and
     the suite's own charts. `by`: the metric or fact that sweeps show. Raises UsageError if it is unknown."""
     sweeps = [lines.sweep(run, name.removeprefix(lines.PREFIX), by) for name in lines.names(run)]
@@ -24,11 +24,11 @@ def of(run: Run, by: str | None = None, prices: Prices | None = None) -> list[Ch
 def of_runs(runs: Sequence[Run], prices: Prices | None = None) -> list[list[Chart]]:
     """Returns the charts of each run. If charts of two suites have the same name, the suite's name is prefixed."""
     declared = ((chart.name, run.plan.suite) for run in runs for chart in run.header.charts or ())
-    suites = {name: set(of) for name, of in grouped(declared).items()}
+    suites = {name: set(of) for name, of in group_values(declared).items()}
     return [
         [
             replace(chart, name=f"{run.plan.suite}:{chart.name}") if len(suites.get(chart.name, ())) > 1 else chart
-            for chart in of(run, prices=prices)
+            for chart in list_charts(run, prices=prices)
         ]
         for run in runs
     ]

@@ -7,12 +7,12 @@ from typing import Any
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, common, remarks, rows, valid_rows
 from dyno.report.tables import display, wording
-from dyno.report.tables.table import ranked_by_bandwidth, reported, varying
+from dyno.report.tables.table import ranked_by_bandwidth, reported_by_text, varying_params
 from dyno.results import Run
 from dyno.stats import compare
 from dyno.stats.compare import Comparison, Table
 from dyno.stats.metric import BANDWIDTH
-from dyno.stats.summary import grouped
+from dyno.stats.summary import group_values
 
 STEP = 32
 SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
@@ -80,7 +80,7 @@ def spec(
         "reach": vega.interval_text(kind, "datum.low", "datum.high"),
     }
     clipped = [*vega.outermost(f"datum.floor ? null : {value}"), *vega.clip()]
-    spoken = vega.spoken("datum.row", "datum.figure", vega.literal(title))
+    spoken = vega.add_spoken_text("datum.row", "datum.figure", vega.literal(title))
     layers = [vega.layer("bar", bar, f"!datum.floor && isValid({value})")]
     return by_row([*vega.calculate(texts), *clipped, spoken], layers, "figure")
 
@@ -186,7 +186,7 @@ def sizes(run: Run) -> list[Record]:
                 "instead": "",
             }
             records.append({**record, **sizes})
-    groups = grouped((repr((one["phase"], one["tier"], one["params"])), one) for one in records)
+    groups = group_values((repr((one["phase"], one["tier"], one["params"])), one) for one in records)
     return [one for group in groups.values() for one in sorted(group, key=lambda one: one["bytes_on_disk"])]
 
 
@@ -240,7 +240,7 @@ def parts_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
             {"flatten": ["part", "ns"]},
             {"window": [{"op": "row_number", "as": "place"}], "groupby": ["row"]},
             *vega.calculate({"part figure": vega.figure("ns", "datum.ns")}),
-            vega.spoken("datum.row", "datum.part", "datum['part figure']"),
+            vega.add_spoken_text("datum.row", "datum.part", "datum['part figure']"),
         ],
         "mark": "bar",
         "encoding": {
@@ -252,7 +252,7 @@ def parts_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
             "description": {"field": "spoken"},
         },
     }
-    whole = vega.known("datum.whole", vega.figure("ns", "datum.whole"))
+    whole = vega.known_or_dash("datum.whole", vega.figure("ns", "datum.whole"))
     return by_row(vega.calculate({"row": "datum.engine", "figure": whole}), [bar], "figure")
 
 
@@ -281,7 +281,7 @@ def ratios(run: Run) -> list[Record]:
     """Returns the ratios of every engine to every other. If there are too many, returns only those to the best of
     each place."""
     if not has_all(run):
-        return against(run, lambda table: None)
+        return ratios_against(run, lambda table: None)
     best = {(id(table.rows[0][0].cell), table.phase) for table in compare.tables(run)}
 
     def axis(pair: Comparison) -> str:
@@ -297,17 +297,17 @@ def has_all(run: Run) -> bool:
     return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= display.RATIOS
 
 
-def against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
+def ratios_against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
     """Returns the ratios to one engine of each table, which is the best if `baseline` returns None. Tables without
     that engine are skipped."""
-    pairs = (pair for table in compare.tables(run) for pair in compare.against(table, baseline(table)))
+    pairs = (pair for table in compare.tables(run) for pair in compare.compare_with_baseline(table, baseline(table)))
     return _ratio_records(run, pairs, lambda pair: "")
 
 
 def _ratio_records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Comparison], str]) -> list[Record]:
     """Returns the records of the pairs. `axis` returns the key of the axis that pairs share. Each record has the
     `least` and `most` ratio on its axis."""
-    changing = varying(run)
+    changing = varying_params(run)
     rows = {(id(row.summary.cell), row.summary.phase): row for row, _ in valid_rows(run)}
     records = []
     on_axes: dict[str, list[float]] = {}
@@ -315,7 +315,7 @@ def _ratio_records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Compar
         verdict = pair.verdict
         row, other = rows[id(pair.engine), pair.phase], rows[id(pair.baseline), pair.phase]
         mine, base = (", ".join(doubt.short for doubt in each.doubts) for each in (row, other))
-        tool = reported(row.summary.reported_by)
+        tool = reported_by_text(row.summary.reported_by)
         on_axis = on_axes.setdefault(axis(pair), [1.0])
         if verdict.ratio is not None:
             on_axis.append(verdict.ratio)
@@ -369,10 +369,10 @@ def ratio_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
     ]
     texts = {
         "row": "datum.engine",
-        "figure": vega.known("datum.ratio", vega.figure("factor", "datum.ratio")),
+        "figure": vega.known_or_dash("datum.ratio", vega.figure("factor", "datum.ratio")),
         "reach": vega.interval_text("factor", "datum.low", "datum.high"),
     }
-    spoken = vega.spoken("datum.engine + ' against ' + datum.baseline", "datum.figure", "datum.verdict")
+    spoken = vega.add_spoken_text("datum.engine + ' against ' + datum.baseline", "datum.figure", "datum.verdict")
     return by_row([*vega.calculate(texts), *vega.clip(log=True), spoken], layers, "verdict")
 
 

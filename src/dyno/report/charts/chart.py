@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dyno.contracts.cell import Cell
-from dyno.report.tables.table import Row, groups, reported, varying
+from dyno.report.tables.table import Row, groups, reported_by_text, varying_params
 from dyno.results import Run
-from dyno.stats.cache import cached
+from dyno.stats.cache import cache_by_run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.summary import grouped
+from dyno.stats.summary import group_values
 
 Record = dict[str, Any]
 """A data point of a chart, as plain JSON. Every record has `engine` (the label in tables), `phase`, `tier`, `params`
@@ -65,7 +65,7 @@ class Chart:
     """Returns sentences to print below the chart. Each has a `text`, the `phase`, `tier` and `params` of its panel,
     and the `engines` that it names."""
 
-    def selected(self, run: Run, selector: Selector) -> Iterable[Record]:
+    def select_records(self, run: Run, selector: Selector) -> Iterable[Record]:
         return self.select(run, selector) if self.select else filter(selector, self.records(run))
 
     @property
@@ -79,10 +79,10 @@ def unit_of(record: Record) -> str:
     return str(record.get("unit", "op/s")).removesuffix("/s")
 
 
-@cached
+@cache_by_run
 def rows(run: Run) -> tuple[tuple[Row, Record], ...]:
     """Returns every row with the keys that all of its records have, the best of each group first."""
-    changing = varying(run)
+    changing = varying_params(run)
     return tuple(
         (row, {**common(row.summary.cell, row.place, changing), "remarks": remarks(row)})
         for group in groups(run)
@@ -105,7 +105,7 @@ def remarks(row: Row, codes: Collection[str] = MEANINGS) -> str:
     # The caveat `floor` is left out, because the name of a floor already says it.
     caveats = [caveat.code for caveat in row.summary.caveats if caveat.code != "floor"]
     doubts = (doubt.short for doubt in row.doubts if doubt.code in codes)
-    return ", ".join(filter(None, [reported(row.summary.reported_by), *doubts, *caveats]))
+    return ", ".join(filter(None, [reported_by_text(row.summary.reported_by), *doubts, *caveats]))
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Panel:
 def panels(chart: Chart, records: Iterable[Record]) -> list[Panel]:
     """Groups records by panel, in the order of the records."""
     every = []
-    for of in grouped((place(chart, record), record) for record in records).values():
+    for of in group_values((place(chart, record), record) for record in records).values():
         params = {name: value for name, value in of[0]["params"].items() if name not in chart.spans}
         every.append(Panel(of[0]["phase"], of[0]["tier"], params, of))
     return every

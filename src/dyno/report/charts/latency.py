@@ -71,7 +71,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         "tooltip": vega.tooltip(titles),
     }
     texts = {"place": "log(100 / (100 - datum.percentile)) / LN10", "figure": vega.figure("ns", "datum.ns")}
-    spoken = vega.spoken("datum.engine", "datum.kind", "datum.percentile + ' % at most ' + datum.figure")
+    spoken = vega.add_spoken_text("datum.engine", "datum.kind", "datum.percentile + ' % at most ' + datum.figure")
     return {
         "data": {"name": "records"},
         "transform": [{"flatten": ["percentile", "ns"]}, *vega.calculate(texts), spoken],
@@ -191,7 +191,7 @@ def series_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
     p99_axis = {"title": "p99", "labelExpr": vega.figure("ns", "datum.value"), "values": vega.DECADES, **EXTENT}
     texts = {
         "rate figure": vega.figure("rate", "datum.rate"),
-        "p99 figure": vega.known("datum.p99_ns", vega.figure("ns", "datum.p99_ns")),
+        "p99 figure": vega.known_or_dash("datum.p99_ns", vega.figure("ns", "datum.p99_ns")),
     }
     return {
         "data": {"name": "records"},

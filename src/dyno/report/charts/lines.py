@@ -11,16 +11,16 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.presentation import Axis, Curve
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, valid_rows
-from dyno.report.tables.sweeps import crossed, ended, ending, sentence
-from dyno.report.tables.table import varying
+from dyno.report.tables.sweeps import describe_end, find_crossings, find_ends, sentence
+from dyno.report.tables.table import varying_params
 from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
-from dyno.stats.summary import CellSummary, grouped, summarize
-from dyno.stats.sweep import Sweep, is_number, logarithmic, swept, values
+from dyno.stats.metric import METRICS, THROUGHPUT, Metric, choose_metric, estimate_metric
+from dyno.stats.summary import CellSummary, group_values, summarize
+from dyno.stats.sweep import Sweep, is_number, logarithmic, swept_params, values
 
 TICKS = [step * 10**power for power in range(-6, 14) for step in (1, 2, 5)]
 """Ticks of a logarithmic axis."""
@@ -80,7 +80,7 @@ def lines_spec(
     layers: list[dict[str, Any]] = []
     for field, side in sides.items():
         for value, name in side.marks:
-            layers = _marked(field, side, value, name) + layers
+            layers = _marked_line(field, side, value, name) + layers
     # Dashes distinguish the lines of several engines.
     dashes = {"strokeDash": vega.by_engine(engines, "strokeDash", 900)} if line and len(engines) > 1 else {}
     order = {"order": {"field": "point" if point else "x"}}
@@ -117,13 +117,13 @@ def lines_spec(
     clipped = [*vega.outermost("datum.y"), *vega.clip(y.log, "y_low", "y_high")] if y.interval else []
     return {
         "data": {"name": "records"},
-        "transform": [*vega.calculate(texts), vega.spoken(*words), *clipped],
+        "transform": [*vega.calculate(texts), vega.add_spoken_text(*words), *clipped],
         "encoding": {"detail": [vega.nominal("engine"), *([vega.nominal("line")] if line else [])]},
         "layer": layers,
     }
 
 
-def _marked(field: str, side: Side, value: float, name: str) -> list[dict[str, Any]]:
+def _marked_line(field: str, side: Side, value: float, name: str) -> list[dict[str, Any]]:
     """Returns the layers of a line across the chart at a value of `x` or `y`, with its name at the end."""
     # Aggregated to one record: otherwise each record would draw the line again.
     one = [{"aggregate": [{"op": "count", "as": "n"}], "groupby": []}]
@@ -213,8 +213,8 @@ def _curve_records(run: Run, curve: Curve) -> list[Record]:
         for side, axis in axes.items():
             name, figure = axis.name, None
             if axis.of == "metric":
-                metric = METRICS.get(name) or fitting([summary])
-                figure = estimated(summary, metric)
+                metric = METRICS.get(name) or choose_metric([summary])
+                figure = estimate_metric(summary, metric)
                 unit = unit or ("" if metric is THROUGHPUT else metric.title)
             else:
                 value = params.get(name) if axis.of == "param" else facts.get(id(summary.cell), {}).get(name)
@@ -260,7 +260,7 @@ NAME = f"{PREFIX}PARAM"
 
 def names(run: Run) -> list[str]:
     """Returns the names of the run's charts, clients first."""
-    return [name_of(parameter) for parameter in sorted(swept(run), key=lambda name: name != CLIENTS)]
+    return [name_of(parameter) for parameter in sorted(swept_params(run), key=lambda name: name != CLIENTS)]
 
 
 def name_of(parameter: str) -> str:
@@ -273,11 +273,11 @@ def sweep(run: Run, parameter: str, by: str | None = None) -> Chart:
     metric = None if by is None else METRICS.get(by)
     facts = dict.fromkeys(name for attempt in run.attempts for s in attempt.samples for name in s.facts)
     if by is not None and metric is None and by not in facts:
-        raise UsageError(unknown(f"{run.path}: metric", by, [*METRICS, *facts]))
+        raise UsageError(unknown_name_message(f"{run.path}: metric", by, [*METRICS, *facts]))
     fact = "" if by is None or metric else by
     records = _sweep_records(run, parameter, metric, fact)
     # The y axis of a unit is logarithmic if one of its panels needs that.
-    figures = grouped(((each["unit"], each["phase"], each["tier"]), each["y"]) for each in records)
+    figures = group_values(((each["unit"], each["phase"], each["tier"]), each["y"]) for each in records)
     log = {unit for (unit, _, _), of_panel in figures.items() if logarithmic(of_panel)}
     kinds = {record["unit"]: record["write"] for record in records}
     sides = {
@@ -324,23 +324,23 @@ def sweep(run: Run, parameter: str, by: str | None = None) -> Chart:
 
 def _sweep_records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list[Record]:
     """Returns the records by panel, engine and value. A run with a single value has none."""
-    if parameter not in swept(run):
+    if parameter not in swept_params(run):
         return []
     known = ((row, record) for row, record in valid_rows(run) if is_number(record["params"].get(parameter)))
-    by_place = grouped((_place(record, parameter), (row, record)) for row, record in known)
+    by_place = group_values((_place(record, parameter), (row, record)) for row, record in known)
     stops = {
-        (end.cell.label, _place(_at(run, end.sweep), parameter), end.last): ending(end)
-        for end in ended(run)
+        (end.cell.label, _place(_describe_sweep(run, end.sweep), parameter), end.last): describe_end(end)
+        for end in find_ends(run)
         if end.sweep.parameter == parameter
     }
     engines = {label: at for at, label in enumerate(dict.fromkeys(cell.label for cell in run.cells))}
     records = []
     for place, rows in by_place.items():
-        by = metric or fitting([row.summary for row, _ in rows])
+        by = metric or choose_metric([row.summary for row, _ in rows])
         rows.sort(key=lambda one: (engines[one[1]["engine"]], one[1]["params"][parameter]))
         for row, record in rows:
             unit = fact or (f"{row.summary.unit}/s" if by is THROUGHPUT else by.title)
-            figure = _fact(row.summary, fact) if fact else estimated(row.summary, by)
+            figure = _fact(row.summary, fact) if fact else estimate_metric(row.summary, by)
             if figure is None:
                 continue
             value = record["params"][parameter]
@@ -360,9 +360,9 @@ def _sweep_records(run: Run, parameter: str, metric: Metric | None, fact: str) -
     return records
 
 
-def _at(run: Run, sweep: Sweep) -> Record:
+def _describe_sweep(run: Run, sweep: Sweep) -> Record:
     """Returns the phase, tier and other varying parameters of a sweep, in the form of a record."""
-    params = {name: sweep.params[name] for name in varying(run) if name != sweep.parameter}
+    params = {name: sweep.params[name] for name in varying_params(run) if name != sweep.parameter}
     return {"phase": sweep.phase, "tier": sweep.tier and sweep.tier.value, "params": params}
 
 
@@ -381,10 +381,10 @@ def _fact(summary: CellSummary, name: str) -> Estimate | None:
 
 
 def _says(run: Run, parameter: str) -> list[Record]:
-    sentences = [(one.sweep, [one.below.label, one.above.label], sentence(one)) for one in crossed(run)]
-    sentences += [(end.sweep, [end.cell.label], ending(end)) for end in ended(run)]
+    sentences = [(one.sweep, [one.below.label, one.above.label], sentence(one)) for one in find_crossings(run)]
+    sentences += [(end.sweep, [end.cell.label], describe_end(end)) for end in find_ends(run)]
     return [
-        {**_at(run, sweep), "engines": engines, "text": text}
+        {**_describe_sweep(run, sweep), "engines": engines, "text": text}
         for sweep, engines, text in sentences
         if sweep.parameter == parameter
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.host import installation
 from dyno.report import charts
 from dyno.report.charts import bars, lines, vega
@@ -21,7 +21,7 @@ from dyno.results import Run
 from dyno.stats.compare import Table, check_baseline
 from dyno.stats.costs import Prices
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.summary import grouped
+from dyno.stats.summary import group_values
 
 ONE, SEVERAL = 800, 1160
 """Width in pixels of a single panel, and of a grid of several."""
@@ -46,7 +46,7 @@ class Choice:
     baseline: str | None = None
     """Baseline of ratios; None for the best row of each panel."""
 
-    def has(self, record: Record) -> bool:
+    def includes(self, record: Record) -> bool:
         varying = record["params"]
         return (
             (not self.phases or record["phase"].partition(BY)[0] in self.phases)
@@ -72,14 +72,14 @@ class Drawing(NamedTuple):
 
 def chart(run: Run, name: str, by: str | None = None, prices: Prices | None = None) -> Chart:
     """Returns the chart of this name. `by`: the metric or fact of a sweep. Raises UsageError."""
-    by_name = {chart.name: chart for chart in charts.of(run, by, prices)}
+    by_name = {chart.name: chart for chart in charts.list_charts(run, by, prices)}
     parameter = name.removeprefix(lines.PREFIX)
     is_sweep = parameter in run.cells[0].params and name == lines.name_of(parameter)
     if is_sweep:
         # A parameter with a single value has a chart too, so that the error can say that several values are needed.
         by_name.setdefault(name, lines.sweep(run, parameter, by))
     elif name not in by_name:
-        raise UsageError(unknown(f"{run.path}: chart", name, by_name))
+        raise UsageError(unknown_name_message(f"{run.path}: chart", name, by_name))
     if by is not None and not is_sweep:
         raise UsageError(f"--metric is for sweeps: {name} is not a sweep")
     return by_name[name]
@@ -87,20 +87,20 @@ def chart(run: Run, name: str, by: str | None = None, prices: Prices | None = No
 
 def drawings(run: Run, choice: Choice, width: int | None = None, prices: Prices | None = None) -> list[Drawing]:
     """Returns the drawings of all charts that have something to show. Raises UsageError if there are none."""
-    by_chart = ((chart, _panels(run, chart, choice)) for chart in charts.of(run, prices=prices))
-    pictures = [_drawing(run, chart, choice, panels, width) for chart, panels in by_chart if panels]
+    by_chart = ((chart, _panels(run, chart, choice)) for chart in charts.list_charts(run, prices=prices))
+    pictures = [_draw_panels(run, chart, choice, panels, width) for chart, panels in by_chart if panels]
     if not pictures:
         raise UsageError(f"{run.path} has nothing of what was chosen for any chart")
     return pictures
 
 
-def drawing(run: Run, chart: Chart, choice: Choice, width: int | None = None) -> Drawing:
+def draw_chart(run: Run, chart: Chart, choice: Choice, width: int | None = None) -> Drawing:
     """Returns the drawing of one chart. Raises UsageError if it has nothing to show."""
     chosen = _panels(run, chart, choice)
     if not chosen:
         some = "of what was chosen " if _panels(run, chart, Choice()) else ""
         raise UsageError(f"{run.path} has nothing {some}for the chart {chart.name}, which takes {chart.needs}")
-    return _drawing(run, chart, choice, chosen, width)
+    return _draw_panels(run, chart, choice, chosen, width)
 
 
 def check(run: Run, choice: Choice) -> Choice:
@@ -118,7 +118,7 @@ def check(run: Run, choice: Choice) -> Choice:
     )
     for what, name, names in chosen:
         if name not in names:
-            raise UsageError(unknown(f"{run.path}: {what}", name, dict.fromkeys(names)))
+            raise UsageError(unknown_name_message(f"{run.path}: {what}", name, dict.fromkeys(names)))
     engines = [labels[engine] for engine in choice.engines]
     return replace(choice, engines=engines, baseline=check_baseline(run, choice.baseline))
 
@@ -135,15 +135,15 @@ def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
 
     def selector(record: Record) -> bool:
         counted = chart.select and len(places) > display.PANELS and place(chart, record) in places
-        return choice.has(record) and not counted
+        return choice.includes(record) and not counted
 
     def records() -> Iterator[Record]:
         # Records of a panel follow each other.
-        for record in chart.selected(run, selector):
+        for record in chart.select_records(run, selector):
             places.add(place(chart, record))
             yield record
 
-    chosen = filter(choice.has, bars.against(run, baseline)) if chart.name == "ratios" else records()
+    chosen = filter(choice.includes, bars.ratios_against(run, baseline)) if chart.name == "ratios" else records()
     return [panel for panel in panels(chart, chosen) if any(not one["floor"] for one in panel.records)]
 
 
@@ -151,10 +151,10 @@ def _engines(panel: Panel) -> list[str]:
     return list(dict.fromkeys(record["engine"] for record in panel.records))
 
 
-def _drawing(run: Run, chart: Chart, choice: Choice, every: Sequence[Panel], width: int | None) -> Drawing:
+def _draw_panels(run: Run, chart: Chart, choice: Choice, every: Sequence[Panel], width: int | None) -> Drawing:
     many = len(every) > display.PANELS or sum(len(panel.records) for panel in every) > display.MARKS
     most = display.FEW_PANELS if many else display.PANELS
-    shown, left_out = display.first(every, most, "panels", "--phase, --tier and -p choose others")
+    shown, left_out = display.take_first(every, most, "panels", "--phase, --tier and -p choose others")
     widest = max(len(_engines(panel)) for panel in shown)
     cut = []
     for panel in shown:
@@ -183,8 +183,8 @@ def _sheet(
         facts.append(fact)
     # Facts that distinguish panels are in the panels' titles, the others in the sheet's title.
     varying = [name for name in facts[0] if any(other.get(name) != facts[0][name] for other in facts)]
-    titles = [display.named(*(fact[name] for name in varying if name in fact)) for fact in facts]
-    same = display.named(*(text for name, text in facts[0].items() if name not in varying))
+    titles = [display.join_parts(*(fact[name] for name in varying if name in fact)) for fact in facts]
+    same = display.join_parts(*(text for name, text in facts[0].items() if name not in varying))
     engines = notes.engines(run)
     # Titles are aligned with the group rather than the axes: otherwise a panel with longer names would have its title
     # elsewhere.
@@ -207,13 +207,13 @@ def _sheet(
         remarks = [*remarks[: display.NOTES], rest]
     if remarks:
         style = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
-        grid["title"] = {"text": _wrapped(remarks, width, REMARK), "offset": 16, "style": "remark", **style}
+        grid["title"] = {"text": _wrap_lines(remarks, width, REMARK), "offset": 16, "style": "remark", **style}
     interval = f", of ratios {wording.LEVEL}" if any("ratio" in r for panel in panels for r in panel.records) else ""
     trials = f"{notes.trials(run)}{interval}; {notes.length(run)}; seed {run.plan.seed}"
     machine = "; ".join(filter(None, (notes.machine(run), notes.maker(run))))
-    about = [f"{run.plan.suite}: {notes.fixed(run)}", trials, machine]
+    about = [f"{run.plan.suite}: {notes.fixed_params(run)}", trials, machine]
     title = f"{chart.title}: {same}" if same else chart.title
-    subtitle = _wrapped(about, width, SUBTITLE)
+    subtitle = _wrap_lines(about, width, SUBTITLE)
     return {"title": {"text": title, "fontSize": TITLE, "subtitle": subtitle, "offset": 18}, "vconcat": [grid]}
 
 
@@ -226,7 +226,7 @@ def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> li
     return [
         row
         for row, record in rows(run)
-        if choice.has(record)
+        if choice.includes(record)
         and record["floor"] <= floors
         and place(chart, record) in places
         and (not cut or record["engine"] in engines)
@@ -235,7 +235,7 @@ def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> li
 
 def _doubts(rows: Sequence[Row]) -> list[str]:
     """Returns a line for each doubt and caveat with the rows that have it, and for each row without a number."""
-    by_doubt = grouped((MEANINGS[doubt.code], row.name) for row in rows for doubt in row.doubts)
+    by_doubt = group_values((MEANINGS[doubt.code], row.name) for row in rows for doubt in row.doubts)
     valid = {row.name for row in rows if row.summary.valid}
     doubts = (
         f"{meaning} ({'all' if len(names) > 2 and valid <= names.keys() else ', '.join(names)})"
@@ -247,7 +247,7 @@ def _doubts(rows: Sequence[Row]) -> list[str]:
 
 def _sentences(run: Run, chart: Chart, panels: Sequence[Panel], titles: Sequence[str]) -> list[str]:
     """Returns the chart's sentences about its panels, each with the panel's title if there is one."""
-    by_place = grouped((repr((one["phase"], one["tier"], one["params"])), one) for one in chart.says(run))
+    by_place = group_values((repr((one["phase"], one["tier"], one["params"])), one) for one in chart.says(run))
     lines = []
     for panel, title in zip(panels, titles, strict=True):
         shown = {record["engine"] for record in panel.records}
@@ -257,7 +257,7 @@ def _sentences(run: Run, chart: Chart, panels: Sequence[Panel], titles: Sequence
     return lines
 
 
-def _wrapped(lines: Sequence[str], width: int, size: int) -> list[str]:
+def _wrap_lines(lines: Sequence[str], width: int, size: int) -> list[str]:
     letters = int((width - MARGIN) / (size * LETTER))
     return [part for line in lines for part in textwrap.wrap(line, letters)]
 
@@ -285,7 +285,7 @@ def load(purpose: str) -> Any:
     try:
         import vl_convert
     except ModuleNotFoundError:
-        raise UsageError(f"{purpose}: {installation.extra('report')}") from None
+        raise UsageError(f"{purpose}: {installation.extra_command('report')}") from None
     except ImportError as error:
         raise UsageError(f"vl-convert can't be loaded: {' '.join(str(error).split())}") from None
     return vl_convert
@@ -296,7 +296,7 @@ def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
     too little, the sheet gets fewer columns. Raises UsageError if even a single column is too wide."""
     (grid,) = sheet["vconcat"]
     for columns in range(grid["columns"], 0, -1):
-        drawn, needed = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
+        drawn, needed = _fit_width({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
         if drawn is not None:
             return drawn
     raise UsageError(f"--width {width} is too narrow for this chart: it needs at least {needed}")
@@ -307,7 +307,7 @@ def png(drawn: str, scale: float) -> bytes:
     return content
 
 
-def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
+def _fit_width(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
     """Returns the drawing, or None if its panels would be too narrow, and the width that it needs."""
 
     def longest(view: dict[str, Any]) -> int:

@@ -137,14 +137,14 @@ def literal(text: str) -> str:
     return json.dumps(text)
 
 
-def known(value: str, text: str) -> str:
+def known_or_dash(value: str, text: str) -> str:
     """Returns a Vega expression that is `text` if the value is known, else a dash."""
     return f"(isValid({value}) ? {text} : '–')"
 
 
 def interval_text(kind: str, low: str, high: str) -> str:
     """Returns a Vega expression for the text of an interval, which is a dash if there is no interval."""
-    return known(low, f"{figure(kind, low)} + ' – ' + {figure(kind, high)}")
+    return known_or_dash(low, f"{figure(kind, low)} + ' – ' + {figure(kind, high)}")
 
 
 def calculate(fields: Mapping[str, str]) -> list[Json]:
@@ -152,7 +152,7 @@ def calculate(fields: Mapping[str, str]) -> list[Json]:
     return [{"calculate": expression, "as": name} for name, expression in fields.items()]
 
 
-def spoken(*parts: str) -> Json:
+def add_spoken_text(*parts: str) -> Json:
     """Returns a transform that adds `spoken`, the text that a screen reader reads for a mark. Remarks come last."""
     return {"calculate": " + ', ' + ".join(parts) + " + (datum.remarks ? ', ' + datum.remarks : '')", "as": "spoken"}
 

@@ -14,13 +14,13 @@ from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from dyno.contracts.histogram import counted, percentiles
+from dyno.contracts.histogram import count_values, percentiles
 from dyno.contracts.sanitize import sanitize
 from dyno.report.tables import units
 from dyno.report.tables.notes import absent
-from dyno.report.tables.table import named_rows, varying
-from dyno.results import Run, damaged
-from dyno.stats.metric import METRICS, estimated
+from dyno.report.tables.table import named_rows, varying_params
+from dyno.results import Run, damaged_file_error
+from dyno.stats.metric import METRICS, estimate_metric
 from dyno.stats.summary import CellSummary
 
 BENCHER_MEASURES = {
@@ -55,7 +55,7 @@ def bencher(run: Run) -> str:
         if row.valid:
             measures = rows[name] = dict[str, dict[str, float]]()
             for measure, metric in BENCHER_MEASURES.items():
-                if (of := estimated(row, METRICS[metric])) is not None:
+                if (of := estimate_metric(row, METRICS[metric])) is not None:
                     values = {"value": of.median, "lower_value": of.low, "upper_value": of.high}
                     measures[measure] = {end: value for end, value in values.items() if value is not None}
             if row.client_cpu_ns is not None:
@@ -114,7 +114,7 @@ def hlog(run: Run) -> str:
                 try:
                     start = datetime.fromisoformat(starts[block]).timestamp()
                 except ValueError as error:
-                    raise damaged(run.path, error) from None
+                    raise damaged_file_error(run.path, error) from None
                 most = percentiles([sample.histogram])["max"] or 0
                 encoded = b64encode(sample.histogram).decode()
                 figures = f"{start:.3f},{sample.elapsed_ns / 1e9:.3f},{most / 1e6:.3f},{encoded}"
@@ -184,7 +184,7 @@ def junit(run: Run) -> str:
     return _document(f"dyno {suite}", cases)
 
 
-def gated(data: Mapping[str, Any], strict: bool = False) -> str:
+def format_gate(data: Mapping[str, Any], strict: bool = False) -> str:
     """Returns the test cases of a gate, from the JSON of `dyno check`. A row fails if it is slower than the margin
     allows, or has lost its number. An unclear row is skipped, or with `strict` fails."""
     cases = []
@@ -235,13 +235,13 @@ def hyperfine(run: Run) -> str:
     digits. Operations of several trials are pooled, as hyperfine has only one."""
     entries = []
     for _, row in named_rows(run):
-        pairs = counted(sample.histogram for sample in row.samples)
+        pairs = count_values(sample.histogram for sample in row.samples)
         times = [ns / 1e9 for ns, count in pairs for _ in range(count)]
         if not times:
             continue
         parts = {
             part.removesuffix(PART): [
-                (ns / 1e9, count) for ns, count in counted(sample.by_part.get(part) for sample in row.samples)
+                (ns / 1e9, count) for ns, count in count_values(sample.by_part.get(part) for sample in row.samples)
             ]
             for part in row.about.parts
         }
@@ -256,7 +256,7 @@ def hyperfine(run: Run) -> str:
             "times": times,
             "exit_codes": _exit_codes(row, len(times)),
         }
-        own = {name: str(value) for name, value in row.cell.params.items() if name in varying(run)}
+        own = {name: str(value) for name, value in row.cell.params.items() if name in varying_params(run)}
         entries.append({**entry, **({"parameters": own} if own else {})})
     return json.dumps({"results": entries}, indent=2, ensure_ascii=False) + "\n"
 

@@ -18,15 +18,15 @@ from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
 from dyno.report.page.relative import Link
 from dyno.report.replicate import replica
 from dyno.report.tables import comparison, display, notes, side_by_side, sweeps, units, wide, wording
-from dyno.report.tables.overview import address, called, overviews, rankings
+from dyno.report.tables.overview import address, overviews, phase_aliases, rankings
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import groups, served, varying
+from dyno.report.tables.table import groups, has_server, varying_params
 from dyno.results import Run
 from dyno.stats.costs import Prices
 from dyno.stats.costs import costs as stats_costs
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
-from dyno.stats.two_runs import between, confidence_of_each
+from dyno.stats.two_runs import compare_runs, confidence_of_each
 from dyno.stats.verdict import MARGIN
 
 OPENING = "<!doctype html>\n<!-- A report of dyno -->\n"
@@ -51,10 +51,10 @@ def build(
     program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
     same_name = len({run.path.name for run in runs}) < len(runs)
     shown = [
-        _shown(at, run, sanitize(str(run.path) if same_name else run.path.name, keep=""), of_run)
+        _show_run(at, run, sanitize(str(run.path) if same_name else run.path.name, keep=""), of_run)
         for at, (run, of_run) in enumerate(zip(runs, charts.of_runs(runs, prices), strict=True))
     ]
-    pairs = together(runs, [one["name"] for one in shown])
+    pairs = compare_with_first(runs, [one["name"] for one in shown])
     if pairs and all(pair.sections for pair in pairs):
         for one in shown:
             # Next to the comparison with other runs, "nothing to compare" would not be an answer.
@@ -65,7 +65,7 @@ def build(
     by_name = {chart.name: chart for one in shown for chart in one["charts"] if chart.name in with_records}
     start = data[0]["start"]
     # A site has many pages, and drawing charts for each would take too long.
-    to_draw = [] if site else payload.chosen(shown[0]["run"], shown[0]["charts"], data[0])
+    to_draw = [] if site else payload.choose_records(shown[0]["run"], shown[0]["charts"], data[0])
     packed = [] if site else [Part("library", pack(library))]
     packed.append(Part("data", pack(compact({**payload.common(by_name.values()), "runs": data}))))
     # Free memory for the drawing: the data of a large run takes much of it.
@@ -90,7 +90,7 @@ def build(
             start=start,
             style=parts.text("page.css"),
             program=program,
-            allowed=f"{parts.allowed(program)} {parts.BESIDE if site else parts.allowed(library)}",
+            allowed=f"{parts.source_hash(program)} {parts.BESIDE if site else parts.source_hash(library)}",
             site=site,
             link=link,
             dyno=__version__,
@@ -110,55 +110,57 @@ def build(
     return text or page(parts.part)
 
 
-def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, Any]:
+def _show_run(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, Any]:
     by_place, ranked = groups(run), rankings(run)
     own = wide.tables(run, by_place)
-    names = called(run)
+    names = phase_aliases(run)
     answers = [answer.replace(" %", "\u00a0%").partition(". ") for answer in wording.answers(run, names)]
     # With a single engine, the overview would repeat the suite's own tables.
     alone = bool(own) and len(notes.engines(run)) == 1
     views, views_rest = ([], "") if alone else overviews(run, by_place, ranked)
     most = max(display.RESULTS // max(len(by_place), 1), display.FEWEST_RESULTS)
 
-    def first(entries: Sequence[Any], noun: str, where: str) -> tuple[list[Any], str]:
-        return display.first(entries, display.ENTRIES, noun, where)
+    def first_entries(entries: Sequence[Any], noun: str, where: str) -> tuple[list[Any], str]:
+        return display.take_first(entries, display.ENTRIES, noun, where)
 
     return {
         "at": at,
         "run": run,
         "name": name,
         "charts": of_run,
-        "crossings": first(list(sweeps.rows(run)), "crossings", "the charts have all of the selected place"),
+        "crossings": first_entries(list(sweeps.rows(run)), "crossings", "the charts have all of the selected place"),
         "suite": run.plan.suite,
         "created": (run.header.created or units.UNKNOWN).replace("T", " ")[:16],
         "answers": answers[: display.ANSWERS],
-        "further": first(answers[display.ANSWERS :], "further answers", "`dyno show` has all"),
+        "further": first_entries(answers[display.ANSWERS :], "further answers", "`dyno show` has all"),
         "alone": False,
         "published": None if (original := replica.original(run)) is None else list(replica.sections(original, run)),
-        "compares": any(answer.others for answer in wording.called(run)),
+        "compares": any(answer.others for answer in wording.rename_phases(run)),
         "pictures": relative.pictures(run, names),
         "names": names,
-        "against": payload.against(by_place),
+        "against": payload.count_doubts(by_place),
         "engines": notes.engines(run),
         "how": f"{notes.trials(run)}; {notes.length(run)}",
         "machine_line": notes.machine(run),
         "measured": notes.loops(run),
         "findings": machine(run),
-        "incomplete": notes.unfinished(run),
+        "incomplete": notes.describe_progress(run),
         "groups": by_place,
         "ranked": ranked,
-        "own": [(one, *first(one.lines, "lines", "the CSV among the downloads has all")) for one in own],
+        "own": [(one, *first_entries(one.lines, "lines", "the CSV among the downloads has all")) for one in own],
         "own_legend": wide.legend(run),
         "overviews": views,
-        "shares": first(list(notes.ceiling_shares(run)), "rows", "the CSV has the figures of the others"),
+        "shares": first_entries(list(notes.ceiling_shares(run)), "rows", "the CSV has the figures of the others"),
         "grid": relative.phases(run, views, ranked),
         "overviews_rest": views_rest,
-        "varying": varying(run),
-        "results": [payload.results(group, varying(run), ranked, served(by_place), most) for group in by_place],
-        "absent": first(notes.absent(run), "lines", "`dyno show` has all"),
+        "varying": varying_params(run),
+        "results": [
+            payload.results(group, varying_params(run), ranked, has_server(by_place), most) for group in by_place
+        ],
+        "absent": first_entries(notes.absent(run), "lines", "`dyno show` has all"),
         "legend": notes.legend(by_place) + notes.evidence(run),
         "plan": payload.plan(run),
-        "settings": first(payload.engines(run), "engines and their settings", "the run file has all"),
+        "settings": first_entries(payload.engines(run), "engines and their settings", "the run file has all"),
         "machine": payload.machine(run),
         "machine_findings": machine_doubts(run.header.host),
         "command": payload.command(run),
@@ -196,7 +198,7 @@ class Together:
     """Sentence about lines that are left out."""
 
 
-def together(runs: Sequence[Run], names: Sequence[str]) -> list[Together]:
+def compare_with_first(runs: Sequence[Run], names: Sequence[str]) -> list[Together]:
     """Returns the comparison of each run with the first run of its suite. `names`: names of the runs."""
     first: dict[str, int] = {}
     pairs = []
@@ -214,27 +216,27 @@ def costs(runs: Sequence[Run], names: Sequence[str], prices: Prices) -> tuple[Se
     shown_names = names if len(runs) > 1 else [""]
     by_run = [(run, name, stats_costs(run, prices)) for run, name in zip(runs, shown_names, strict=True)]
     section = side_by_side.by_cost(by_run, prices)
-    rows, rest = display.first(section.rows, display.RESULTS, "rows", "`dyno show --prices` has all")
+    rows, rest = display.take_first(section.rows, display.RESULTS, "rows", "`dyno show --prices` has all")
     return replace(section, remark=section.legend[0], rows=rows), rest
 
 
 def _pair(before: Run, after: Run, old: str, new: str, confidence: float) -> Together:
     try:
-        pair = between(before, after, confidence=confidence)
+        pair = compare_runs(before, after, confidence=confidence)
     except UsageError as error:
         return Together(f"{new} can't be compared with {old}", (), (str(error),), "")
-    changing = list(dict.fromkeys([*varying(before), *varying(after)]))
-    differences = comparison.changed(pair)
+    changing = list(dict.fromkeys([*varying_params(before), *varying_params(after)]))
+    differences = comparison.list_differences(pair)
     where = "`dyno compare` has all"
-    rows, cut = display.first(differences.rows, display.ENTRIES, "differences", where)
+    rows, cut = display.take_first(differences.rows, display.ENTRIES, "differences", where)
     remark = cut or ("" if rows else "nothing that is recorded")
     heads = {"before": old, "after": new}
     sections = [
         replace(section, heads=[heads.get(head, head) for head in section.heads])
-        for section in (replace(differences, remark=remark, rows=rows), *comparison.between([pair], changing))
+        for section in (replace(differences, remark=remark, rows=rows), *comparison.compare_runs([pair], changing))
     ]
-    gone, rest = display.first(comparison.gone([pair]), display.ENTRIES, "rows", where)
-    how = f"{wording.how(pair.paired, wording.level(confidence))} {comparison.equal(MARGIN)}"
+    gone, rest = display.take_first(comparison.list_lost_rows([pair]), display.ENTRIES, "rows", where)
+    how = f"{wording.explain_ratios(pair.paired, wording.level(confidence))} {comparison.equal(MARGIN)}"
     lines = [*gone, *comparison.conditions(after), how]
     # The headline has the numbers of verdicts, and the differences between the runs.
     kinds = Counter(change.verdict.kind for change in pair.changes)
@@ -243,6 +245,6 @@ def _pair(before: Run, after: Run, old: str, new: str, confidence: float) -> Tog
     places = dict.fromkeys(difference.where for difference in pair.differences)
     engines = [name for name in places if name not in WHERE]
     changed = [WHERE[name] for name in places if name in WHERE]
-    changed += [f"version or settings of {display.listed(engines)}"] if engines else []
-    parts.append(f"what differs: {display.listed(changed)}" if changed else "nothing that is recorded differs")
+    changed += [f"version or settings of {display.join_names(engines)}"] if engines else []
+    parts.append(f"what differs: {display.join_names(changed)}" if changed else "nothing that is recorded differs")
     return Together(f"{new} against {old}: {', '.join(parts)}", tuple(sections), tuple(lines), rest)

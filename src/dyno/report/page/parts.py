@@ -19,7 +19,7 @@ from dyno.host.filesystem import replace
 from dyno.report import export
 from dyno.report.charts import plot
 from dyno.report.tables import display, units
-from dyno.results import Run, encode, lines, parsed
+from dyno.results import Run, encode, lines, parse_line
 
 NEEDS = "the report needs Jinja2 and vl-convert; install them by"
 BESIDE = "'self' file:"
@@ -44,7 +44,7 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
     try:
         import jinja2
     except ImportError:
-        raise UsageError(f"{NEEDS}: {installation.extra('report')}") from None
+        raise UsageError(f"{NEEDS}: {installation.extra_command('report')}") from None
     environment = jinja2.Environment(
         autoescape=True,
         trim_blocks=True,
@@ -89,7 +89,7 @@ def program(*scripts: str) -> str:
     return "\n".join(["(() => {", '"use strict";', *scripts, "})();\n"])
 
 
-def allowed(content: str) -> str:
+def source_hash(content: str) -> str:
     """Returns the source expression of the page's policy that allows this script or style: its hash."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
@@ -144,7 +144,7 @@ def part(run: Run, at: int) -> Download:
         why = f"With {size / 1e6:,.0f} MB it is too large for a page"
         return Download(f"raw-{at}", "", run.path.name, "The run file", "application/json", why)
     content = []
-    for line in map(parsed, lines(run.path)):
+    for line in map(parse_line, lines(run.path)):
         for sample in line["samples"] if line.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
         content.append(encode(line) + b"\n")

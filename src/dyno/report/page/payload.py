@@ -16,8 +16,8 @@ from dyno.report.charts import bars, plot, vega
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.charts.chart import common as common_keys
 from dyno.report.tables import display, notes, units
-from dyno.report.tables.overview import Place, Ranking, called, place
-from dyno.report.tables.table import Group, Row, cells, varying
+from dyno.report.tables.overview import Place, Ranking, phase_aliases, place
+from dyno.report.tables.table import Group, Row, cells, varying_params
 from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.doubts import MEANINGS
@@ -43,7 +43,7 @@ def of_run(
 ) -> dict[str, Any]:
     """Returns the choices, the rows with their remarks, and the records of every chart."""
     rows = [row for group in groups for row in group.rows]
-    changing = varying(run)
+    changing = varying_params(run)
     # Curves with all their points would be most of a large page.
     brief = len(rows) > display.CURVES
     packed, specs = dict[str, Any](), dict[str, Any]()
@@ -75,7 +75,7 @@ def of_run(
             for engine, floor in {cell.label: cell.floor for cell in run.cells}.items()
         ],
         "phases": list(dict.fromkeys(row.place for row in rows)),
-        "names": called(run),
+        "names": phase_aliases(run),
         "tiers": list(dict.fromkeys(group.tier.value if group.tier else "" for group in groups)),
         "start": _start(run, rows, changing),
         "params": {param: list(dict.fromkeys(cell.params[param] for cell in run.cells)) for param in changing},
@@ -114,7 +114,7 @@ TEXT, DIM, GRID = (LIGHT["axis"][name] for name in ("labelColor", "titleColor", 
 COLOURS = {TEXT: "var(--ink)", DIM: "var(--dim)", GRID: "var(--line)"}
 
 
-def chosen(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> list[tuple[Chart, list[Record]]]:
+def choose_records(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> list[tuple[Chart, list[Record]]]:
     """Returns the records to draw, by chart. `payload`: the run's data for the page's program."""
     start = payload["start"]
     best = next((row["engine"] for row in payload["rows"] if row["best"] and _is_here(row, start, ())), None)
@@ -122,7 +122,7 @@ def chosen(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> lis
     for chart in charts:
         here = partial(_is_here, start=start, spans=chart.spans)
         if payload["brief"] and chart.brief:
-            records = list(chart.selected(run, here))
+            records = list(chart.select_records(run, here))
         else:
             packed = payload["records"][chart.name]
             unpacked = (dict(zip(packed["names"], row, strict=True)) for row in packed["rows"])
@@ -136,7 +136,7 @@ def chosen(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> lis
 
 def stills(run: Run, by_chart: Iterable[tuple[Chart, Sequence[Record]]]) -> dict[str, str]:
     """Returns SVGs by the charts' names, without those that are too large."""
-    drawings = {chart.name: _drawn(chart, notes.engines(run), records) for chart, records in by_chart}
+    drawings = {chart.name: _draw_svg(chart, notes.engines(run), records) for chart, records in by_chart}
     return {name: svg for name, svg in drawings.items() if len(svg) <= MOST_BYTES}
 
 
@@ -151,7 +151,7 @@ def _is_here(record: Mapping[str, Any], start: Mapping[str, Any], spans: Sequenc
     )
 
 
-def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> str:
+def _draw_svg(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> str:
     vl_convert = plot.load("the report needs vl-convert; install it by")
 
     spec = chart.spec(engines, unit_of(records[0]))
@@ -238,7 +238,7 @@ def results(
     """Returns the table of a group. `apart`: whether clients and servers have separate columns.
     `most`: maximum number of rows."""
     engines = [row for row in group.rows if not row.summary.cell.floor]
-    shown, rest = display.first(engines, most, "rows", "the CSV among the downloads has all")
+    shown, rest = display.take_first(engines, most, "rows", "the CSV among the downloads has all")
     figures = [{**cells(row, None, changing, apart), "trials": str(len(row.summary.samples))} for row in shown]
     valid = [texts for row, texts in zip(shown, figures, strict=True) if row.summary.throughput is not None]
     known = [name for name in FIGURES if any(texts[name] not in ("", units.UNKNOWN) for texts in valid)]
@@ -271,7 +271,7 @@ def results(
     return Results(group, heads, tuple(rows), rest, sentence)
 
 
-def against(groups: Sequence[Group]) -> list[tuple[str, str]]:
+def count_doubts(groups: Sequence[Group]) -> list[tuple[str, str]]:
     """Returns the doubts of all rows without null engines: how many rows have each, and its meaning."""
     rows = [row for group in groups for row in group.rows if not row.summary.cell.floor]
     missing = sum(not row.summary.valid for row in rows)
@@ -293,7 +293,7 @@ Facts = list[tuple[str, str]]
 
 def plan(run: Run) -> Facts:
     """Returns the plan, and the parameters with all their values."""
-    facts = [(name, written(name, value)) for name, value in run.recorded["plan"].items()]
+    facts = [(name, format_by_unit(name, value)) for name, value in run.recorded["plan"].items()]
     return [*facts, *((f"parameter {name}", ", ".join(values)) for name, values in _params(run).items())]
 
 
@@ -317,8 +317,8 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
         facts = [] if cell.tier is None else [("tier", f"{cell.tier_name}: {display.meaning(cell.tier)}")]
         facts.append(("version", "unknown: no trial got so far" if last is None else last.version or units.UNKNOWN))
         if last is not None:
-            facts += [(name, written(name, value)) for name, value in (last.settings or {}).items()]
-            facts += [(f"fact {name}", written(name, value)) for name, value in last.facts.items()]
+            facts += [(name, format_by_unit(name, value)) for name, value in (last.settings or {}).items()]
+            facts += [(f"fact {name}", format_by_unit(name, value)) for name, value in last.facts.items()]
             facts += [(f"caveat {caveat.code}", caveat.text) for caveat in last.caveats]
         entries = by_engine.setdefault(cell.label, [])
         if (cell.label, tuple(facts)) not in known:
@@ -379,11 +379,11 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Facts:
         if isinstance(value, Mapping):
             facts += _flat(value, f"{prefix}{name} ")
         else:
-            facts.append((f"{prefix}{name}", written(name, value)))
+            facts.append((f"{prefix}{name}", format_by_unit(name, value)))
     return facts
 
 
-def written(name: str, value: Any) -> str:
+def format_by_unit(name: str, value: Any) -> str:
     """Formats a value by the unit in its name."""
     if value is None:
         return units.UNKNOWN

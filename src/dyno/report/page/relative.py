@@ -20,8 +20,8 @@ from dyno.contracts.model import UsageError
 from dyno.report.charts import plot, vega
 from dyno.report.page import parts
 from dyno.report.tables import display, notes, units, wording
-from dyno.report.tables.overview import Overview, Place, Ranking, called
-from dyno.report.tables.table import varying
+from dyno.report.tables.overview import Overview, Place, Ranking, phase_aliases
+from dyno.report.tables.table import varying_params
 from dyno.results import Run
 from dyno.stats.verdict import Verdict
 
@@ -74,19 +74,19 @@ class Picture:
 
 def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
     """Returns the pictures of the first answers that compare engines."""
-    changing, colours, pictures = varying(run), _colours(run), []
-    answers = [answer for answer in wording.called(run, names) if answer.others]
+    changing, colours, pictures = varying_params(run), _colours(run), []
+    answers = [answer for answer in wording.rename_phases(run, names) if answer.others]
     for answer in answers[: display.PICTURES]:
-        others, rest = display.first(answer.others, display.BARS - 1, "others", "the overview has more")
+        others, rest = display.take_first(answer.others, display.BARS - 1, "others", "the overview has more")
         scale = 100 / (max([1.0, *(verdict.ratio for _, verdict in others if verdict.ratio is not None)]) * BEYOND)
-        marks, best = wording.ahead(answer), answer.best.label
+        marks, best = wording.name_leaders(answer), answer.best.label
         text = "" if marks else "the best figures"
         bars = [Bar(best, colours[best], marks.get(best, ""), units.ratio(1), text, scale)]
         for cell, verdict in others:
             interval = "" if verdict.low is None else f" [{wording.interval(verdict)}]"
             figure, mark = wording.point(verdict) + interval, marks.get(cell.label, "")
             bar = Bar(cell.label, colours[cell.label], mark, figure, wording.verdict(verdict), None)
-            bars.append(_measured(bar, verdict, scale))
+            bars.append(_add_lengths(bar, verdict, scale))
         pictures.append(Picture(wording.place(answer, changing), tuple(bars), scale, rest))
     return pictures
 
@@ -96,7 +96,7 @@ def _colours(run: Run) -> dict[str, str]:
     return dict(zip(scale["domain"], scale["range"], strict=True))
 
 
-def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
+def _add_lengths(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
     """Returns the bar, with its lengths if the verdict has an interval. `scale`: length of the fastest engine's
     bar."""
     if verdict is None or verdict.ratio is None or verdict.low is None or verdict.high is None:
@@ -111,8 +111,8 @@ def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking])
     if not views:
         return [], ""
     colours = _colours(run)
-    engines, rest = display.first(views[0].engines, display.BARS, "engines", "the table has more")
-    lines, more = display.first(views[0].lines, display.PANELS, "phases", "the table has more")
+    engines, rest = display.take_first(views[0].engines, display.BARS, "engines", "the table has more")
+    lines, more = display.take_first(views[0].lines, display.PANELS, "phases", "the table has more")
     pictures = []
     for line in lines:
         bars, ranking = [], ranked.get(line.at)
@@ -125,7 +125,7 @@ def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking])
                 continue
             seen = ranking.seen.get(name) if figure.valid and ranking is not None else None
             bar = Bar(name, colours[name], "", text, figure.verdict, None)
-            bars.append(_measured(bar, seen.verdict if seen else None, PHASE_SCALE))
+            bars.append(_add_lengths(bar, seen.verdict if seen else None, PHASE_SCALE))
         if sum(bar.at is not None for bar in bars) > 1:
             pictures.append(Picture(line.phase, tuple(bars), PHASE_SCALE, unit=line.unit))
     return (pictures, f"{rest} {more}".strip()) if len(pictures) > 1 else ([], "")
@@ -182,7 +182,7 @@ def preview(run: Run) -> bytes:
 
 
 def svg(run: Run) -> str:
-    names = called(run)
+    names = phase_aliases(run)
     answers = wording.answers(run, names)
     answer = answers[0].partition(". ")[0] if answers else "No engine has a valid figure: there is no answer"
     # The figures are removed, because the bars show them.

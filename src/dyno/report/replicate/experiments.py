@@ -76,17 +76,17 @@ def _row(of: Replica) -> Iterator[str]:
     yield str(original.year or units.UNKNOWN)
     yield original.question
     if of.run is None:
-        yield from ("0", orders.published(original), *[units.UNKNOWN] * 4, f"not run: {of.why}")
+        yield from ("0", orders.published_order(original), *[units.UNKNOWN] * 4, f"not run: {of.why}")
         return
     ended, planned = of.run.progress
     yield str(ended) if of.run.complete else f"{ended} of {planned}"
-    yield from (orders.published(original), orders.ours(original, of.run)[0])
+    yield from (orders.published_order(original), orders.order_here(original, of.run)[0])
     checked = findings.check(of.run, original.findings)
-    yield from _first(next((each for each in checked if each.checks or each.shortfalls), None))
+    yield from _first_finding(next((each for each in checked if each.checks or each.shortfalls), None))
     yield verdicts.counts([each.kind for each in checked]) or units.UNKNOWN
 
 
-def _first(result: FindingResult | None) -> tuple[str, str, str]:
+def _first_finding(result: FindingResult | None) -> tuple[str, str, str]:
     if result is None:
         return (units.UNKNOWN,) * 3
     text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
@@ -109,7 +109,7 @@ def page(of: list[Replica]) -> str:
         replicas=of,
         style=parts.text("page.css"),
         program=program,
-        allowed=parts.allowed(program),
+        allowed=parts.source_hash(program),
         dyno=__version__,
     )
     return text

@@ -15,7 +15,7 @@ EMPTY = {"", units.UNKNOWN}
 NOT_IN_RUN = "is not in this run"
 
 
-def stated(section: Section, why: Callable[[str], str], ours: Collection[str] = ()) -> Section:
+def state_gaps(section: Section, why: Callable[[str], str], ours: Collection[str] = ()) -> Section:
     """Adds a line to the section for each column that has no figure of this run. `why`: returns the reason, by the
     column's head. `ours`: the heads of this run's columns, if the table has no mark between the two halves."""
     columns = {head: why(head) for head in _silent(section, ours)}
@@ -45,7 +45,7 @@ def reasons(
     rows = [row for row in summarize(run) if row.phase in phases and not row.cell.floor]
     rows = [row for row in rows if engine in (None, row.cell.asked)]
 
-    def why(head: str) -> str:
+    def find_reason(head: str) -> str:
         if engine is not None and engine not in {cell.asked for cell in run.cells}:
             missing = run.header.missing or {}
             return f"{engine} {missing.get(engine, NOT_IN_RUN)}"
@@ -57,4 +57,4 @@ def reasons(
         whys += [each.why for each in absences(run) if each.phase in phases and engine in (None, each.cell.asked)]
         return "; ".join(dict.fromkeys(whys)) or otherwise
 
-    return why
+    return find_reason

@@ -14,8 +14,8 @@ from dyno.report.tables.sections import Section
 from dyno.results import Run
 from dyno.stats import findings
 from dyno.stats.findings import CONFIRMED, Check
-from dyno.stats.metric import estimated, metric
-from dyno.stats.summary import CellSummary, grouped, summarize
+from dyno.stats.metric import estimate_metric, metric
+from dyno.stats.summary import CellSummary, group_values, summarize
 
 APART = "; "
 LEGEND = (
@@ -32,12 +32,12 @@ class _Side(NamedTuple):
     row: CellSummary
 
 
-def published(experiment: Experiment) -> str:
+def published_order(experiment: Experiment) -> str:
     """Returns the published order; if there is none, the reason."""
     return experiment.order.published or f"none: {experiment.order.none}"
 
 
-def ours(experiment: Experiment, run: Run) -> tuple[str, list[str]]:
+def order_here(experiment: Experiment, run: Run) -> tuple[str, list[str]]:
     """Returns this run's order, and why systems are not in it, each reason once. Rows that can't be compared are in
     separate orders. The order is unknown if no two rows can be compared."""
     if experiment.order.none:
@@ -65,8 +65,8 @@ def ours(experiment: Experiment, run: Run) -> tuple[str, list[str]]:
         else:
             reasons.append((whys.get(chain[0].name, "no other system was measured"), chain[0].name))
     lines = [
-        f"{display.listed(names)} {'is' if len(names) == 1 else 'are'} not in the order: {why}"
-        for why, names in grouped(reasons).items()
+        f"{display.join_names(names)} {'is' if len(names) == 1 else 'are'} not in the order: {why}"
+        for why, names in group_values(reasons).items()
     ]
     return APART.join(orders) or units.UNKNOWN, lines
 
@@ -74,12 +74,12 @@ def ours(experiment: Experiment, run: Run) -> tuple[str, list[str]]:
 def section(experiment: Experiment, run: Run) -> Section:
     order = experiment.order
     if order.none:
-        return Section("Order", lines=[published(experiment)])
-    text, reasons = ours(experiment, run)
+        return Section("Order", lines=[published_order(experiment)])
+    text, reasons = order_here(experiment, run)
     place = f"{metric(order.metric).title} of {order.phase} {units.params(order.params)}".rstrip()
     lines = [f"published: {order.read_as}"] if order.read_as else []
     lines += [f"here: {why}" for why in reasons]
-    rows, heads = [("published", published(experiment)), ("here", text)], ("", "order")
+    rows, heads = [("published", published_order(experiment)), ("here", text)], ("", "order")
     return Section("Order", place, heads, rows, left=heads, keys=heads[:1], lines=lines, legend=[LEGEND])
 
 
@@ -94,7 +94,7 @@ def _sides(experiment: Experiment, run: Run) -> tuple[list[_Side], list[tuple[st
         contender = contenders.get(name, experiment.contenders[0])
         params = order.sides.get(name, {})
         row = _row(run, order.phase, contender.engine, {**order.params, **params})
-        figure = estimated(row, by) if row is not None and row.valid else None
+        figure = estimate_metric(row, by) if row is not None and row.valid else None
         title = name if order.sides else contender.title
         if row is None or figure is None:
             otherwise = findings.NOT_MEASURED if row is None else f"no trial recorded the {by.title}"

@@ -9,7 +9,7 @@ from dyno.report.tables import units, wide
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import groups
 from dyno.results import Run
-from dyno.stats.metric import BANDWIDTH, estimated
+from dyno.stats.metric import BANDWIDTH, estimate_metric
 from dyno.stats.summary import CellSummary, summarize
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -53,7 +53,7 @@ def _timeline_section(timeline: Timeline, run: Run) -> Section:
 def _passes_section(passes: Passes, run: Run) -> Section:
     rows = [("published", *passes.published)]
     for row in _rows_of(run, passes.phases, passes.params):
-        if rate := estimated(row, BANDWIDTH):
+        if rate := estimate_metric(row, BANDWIDTH):
             moved, low, high = row.samples[0].bytes, rate.low or rate.median, rate.high or rate.median
             time, far = units.long_duration(row.elapsed_ns or 0), units.long_duration(passes.to / rate.median * 1e9)
             ends = units.interval(passes.to / high * 1e9, passes.to / low * 1e9, units.long_duration)
@@ -63,4 +63,4 @@ def _passes_section(passes: Passes, run: Run) -> Section:
     heads = ("", "phase", "size", "time", "bandwidth", f"{passes.named}, extrapolated", "[95 %]")
     note = "extrapolated, not measured: the time in proportion to the size, if the bandwidth stays the same"
     section = Section(passes.title, "", heads, rows, heads[:2], heads[:2], lines, [note], rigid=heads[:2])
-    return gaps.stated(section, why, [] if lines else ["[95 %]"])
+    return gaps.state_gaps(section, why, [] if lines else ["[95 %]"])

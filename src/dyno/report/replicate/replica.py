@@ -13,13 +13,13 @@ from dyno.report.replicate import gaps, orders, rates, verdicts
 from dyno.report.replicate.gaps import BETWEEN
 from dyno.report.tables import display, notes, sweeps, units, wide
 from dyno.report.tables.sections import REMARKS, Section
-from dyno.report.tables.table import groups, varying
+from dyno.report.tables.table import groups, varying_params
 from dyno.results import Run
 from dyno.stats.curves import FEWEST_VALUES
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import estimate
 from dyno.stats.growth import Growth, growths
-from dyno.stats.metric import estimated, metric
+from dyno.stats.metric import estimate_metric, metric
 from dyno.stats.summary import CellSummary, summarize
 
 CLIENTS = "clients"
@@ -35,7 +35,7 @@ NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
     """Yields the published order and figures next to this run's (medians over trials), then the findings."""
-    yield Section(experiment.citation, lines=about(experiment, run))
+    yield Section(experiment.citation, lines=describe_replica(experiment, run))
     yield orders.section(experiment, run)
     yield from _tables(experiment, run)
     missing = run.header.missing or {}
@@ -48,7 +48,7 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
         yield from verdicts.sections(experiment, run)
 
 
-def about(experiment: Experiment, run: Run) -> list[str]:
+def describe_replica(experiment: Experiment, run: Run) -> list[str]:
     """Returns the published machine, and the size, machine and versions of this run."""
     preset = size(experiment, run) or run.header.preset or units.UNKNOWN
     how = [f"preset {preset}", notes.trials(run), notes.length(run)]
@@ -57,7 +57,7 @@ def about(experiment: Experiment, run: Run) -> list[str]:
         f"published on: {experiment.machine}",
         *([f"SHA-256 of the copied figures: {sums}; it shows only that nobody changed the copy"] if sums else []),
         f"measured here: {'; '.join(how)}",
-        *([] if run.complete else [f"not complete: {notes.unfinished(run)}"]),
+        *([] if run.complete else [f"not complete: {notes.describe_progress(run)}"]),
         f"on: {notes.machine(run)}",
         f"versions: {notes.versions(run)}",
     ]
@@ -69,7 +69,7 @@ def size(experiment: Experiment, run: Run) -> str | None:
     if asked != experiment.plan.get("preset"):
         return asked
     for preset in experiment.sizes:
-        plan = experiment.sized(preset)
+        plan = experiment.plan_at_preset(preset)
         params = {name: set(map(str, as_list(value))) for name, value in plan.get("param", {}).items()}
         if plan["preset"] == asked and all(
             values == {str(cell.params.get(name)) for cell in run.cells} for name, values in params.items()
@@ -107,7 +107,7 @@ def _tables(experiment: Experiment, run: Run) -> Iterator[Section]:
         if any(growth.fit for growth in fits):
             why = "nothing is forecast, for the reasons above"
         for section in sweeps.growth_sections(fits, parameter, experiment.grows.names):
-            yield gaps.stated(section, lambda head: why, section.heads[1:])
+            yield gaps.state_gaps(section, lambda head: why, section.heads[1:])
     layout = run.header.layout if experiment.lines else None
     if lines := [*notes.legend(groups(run), used=False), *(layout.legend if layout else ())]:
         yield Section("Remarks", lines=lines)
@@ -131,9 +131,9 @@ def _rows_section(experiment: Experiment, run: Run) -> Section:
         published = [row.published_as, row.phase, row.items, row.time, row.per_second]
         if summary is not None:
             remarks = ", ".join(doubt.short for doubt in doubts(summary, run))
-            rows.append([*published, *_measured(summary), remarks])
+            rows.append([*published, *_measured_cells(summary), remarks])
         elif row.at is not None and curve is not None:
-            rows.append([*published, *_extrapolated(row.at, curve)])
+            rows.append([*published, *_extrapolate_cells(row.at, curve)])
         else:
             rows.append([*published, f"{BETWEEN} {row.engine}: not measured", *[""] * 6])
     deviations = any("±" in row.time for row in experiment.rows)
@@ -146,15 +146,15 @@ def _rows_section(experiment: Experiment, run: Run) -> Section:
         [MEANS] * deviations,
     )
     section = Section("", "", heads, rows, left, keys, rigid=("mode",), legend=legend)
-    section = gaps.stated(section, gaps.reasons(run, [row.phase for row in experiment.rows]))
+    section = gaps.state_gaps(section, gaps.reasons(run, [row.phase for row in experiment.rows]))
     shown = [at for at in range(len(heads)) if any(row[at] for row in rows)]
     return replace(section, heads=[heads[at] for at in shown], rows=[[row[at] for at in shown] for row in rows])
 
 
-def _extrapolated(at: float, curve: Growth) -> list[str]:
+def _extrapolate_cells(at: float, curve: Growth) -> list[str]:
     """Returns this run's cells of a row that is extrapolated to the size `at`. The rate is left out if the number of
     items is not proportional to the size."""
-    name = f"{BETWEEN} {display.named(curve.cell.asked, curve.cell.tier_name or '')}"
+    name = f"{BETWEEN} {display.join_parts(curve.cell.asked, curve.cell.tier_name or '')}"
     predicted, why = curve.predict(at), curve.refusal(at)
     if predicted is None or why is not None:
         return [name, *[""] * 5, f"not extrapolated: {why}"]
@@ -166,8 +166,8 @@ def _extrapolated(at: float, curve: Growth) -> list[str]:
     return [name, units.count(round(items)), "", time, units.rate(rate), units.interval(low, high), remark]
 
 
-def _measured(summary: CellSummary) -> list[str]:
-    name = f"{BETWEEN} {display.named(summary.cell.asked, summary.cell.tier_name or '')}"
+def _measured_cells(summary: CellSummary) -> list[str]:
+    name = f"{BETWEEN} {display.join_parts(summary.cell.asked, summary.cell.tier_name or '')}"
     rate, times = summary.throughput, [sample.elapsed_ns for sample in summary.samples if sample.elapsed_ns > 0]
     if rate is None:
         return [name, "", "", "", (summary.why or "").split(":", 1)[0], ""]
@@ -198,7 +198,7 @@ def _wide_section(experiment: Experiment, run: Run) -> Section:
     heads = [*names, *figures, BETWEEN, *figures, REMARKS]
     remark = f"left of {BETWEEN}: published; right: this run"
     section = Section("", remark, heads, rows, [*names, REMARKS], names, rigid=names)
-    return gaps.stated(section, gaps.reasons(run, wide.phases(run)))
+    return gaps.state_gaps(section, gaps.reasons(run, wide.phases(run)))
 
 
 def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
@@ -209,13 +209,13 @@ def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
     for row in summarize(run):
         if row.phase == matrix.phase and row.valid and not row.cell.floor:
             times = row.latency_by_part_ns.get(matrix.part) or {}
-            params = units.params({name: row.cell.params[name] for name in varying(run)})
+            params = units.params({name: row.cell.params[name] for name in varying_params(run)})
             rows.append((row.cell.asked, params, *(units.duration(times.get(name)) for name in ("p50", "p99"))))
     keys = ("engine", "parameters")
     title, why = f"{matrix.title}, here: {matrix.part} of {matrix.phase}", gaps.reasons(run, [matrix.phase])
     section = Section(title, heads=(*keys, "p50", "p99"), rows=rows, left=keys, keys=keys, rigid=keys)
     lines = [] if rows else [f"no figure: {why('')}"]
-    yield gaps.stated(replace(section, lines=lines), why, ("p50", "p99"))
+    yield gaps.state_gaps(replace(section, lines=lines), why, ("p50", "p99"))
 
 
 def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
@@ -227,12 +227,12 @@ def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
             rows.append((part, f"{seconds:.6f} s", *map(units.duration, medians)))
         whole = f"{sum(published.values()):.6f} s", *(units.duration(row.latency_ns["p50"]) for row in ours)
         rows.append(("all", *whole))
-        names = (f"{row.cell.asked} {units.params(row.cell.params, varying(run))}".rstrip() for row in ours)
+        names = (f"{row.cell.asked} {units.params(row.cell.params, varying_params(run))}".rstrip() for row in ours)
         heads = (phase, "published", *(f"{BETWEEN} {name}, p50" for name in names))
         section = Section("", heads=heads, rows=rows, left=(phase,), keys=(phase,), rigid=(phase,))
         why = gaps.reasons(run, [phase])
         lines = [] if ours else [f"no figure: {why('')}"]
-        yield gaps.stated(replace(section, lines=lines), why)
+        yield gaps.state_gaps(replace(section, lines=lines), why)
 
 
 def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
@@ -247,7 +247,7 @@ def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
         row = ours.get((column.engine, column.phase, value))
         if row is None:
             text = ""
-        elif row.valid and (figure := estimated(row, by)) is not None:
+        elif row.valid and (figure := estimate_metric(row, by)) is not None:
             text = f"{figure.median / NS[curves.unit]:.3g}"
         else:
             text = (row.why or units.UNKNOWN).split(":", 1)[0]
@@ -260,13 +260,13 @@ def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
         heads = (curves.parameter, *(column.published_as for column in columns))
         section = Section(phase, heads=heads, rows=rows, left=(), keys=heads[:1])
         whys = {column.published_as: gaps.reasons(run, [phase], column.engine) for column in columns}
-        yield gaps.stated(section, lambda head, whys=whys: whys[head](head))  # type: ignore[misc]
+        yield gaps.state_gaps(section, lambda head, whys=whys: whys[head](head))  # type: ignore[misc]
 
 
 def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
     """Returns this run's figures in the published style and in Dyno's. The published figures exist only as
     pictures."""
-    names = [name for name in varying(run) if name != CLIENTS] + [CLIENTS]
+    names = [name for name in varying_params(run) if name != CLIENTS] + [CLIENTS]
     contenders = {each.engine: each for each in experiment.contenders}
     orders = {name: list(dict.fromkeys(cell.params[name] for cell in run.cells)) for name in names}
     phases, engines = list(run.plan.phases), list(contenders)
@@ -311,7 +311,7 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
         legend.append(f"{contenders[engine].title}: {display.engine(engine, cell.tier)}")
     section = Section("", "", heads, rows, left, ("phase", *names, *left[1:3]), rigid=left[:3], legend=legend)
     why = gaps.reasons(run, phases, otherwise=f"it takes {style.runs} trials of a row")
-    return gaps.stated(section, why, figures)
+    return gaps.state_gaps(section, why, figures)
 
 
 def best_of_means(row: CellSummary, runs: int) -> float | None:

@@ -9,7 +9,7 @@ from dyno.published import Experiment
 from dyno.published.claims import ABOUT, FAILS, LESS
 from dyno.report.tables import display, units, wording
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import varying
+from dyno.report.tables.table import varying_params
 from dyno.results import Run
 from dyno.stats import findings
 from dyno.stats.findings import (
@@ -88,7 +88,7 @@ def _notes(result: FindingResult, experiment: Experiment) -> Iterator[str]:
         if why:
             yield f"compares figures of two tools, which Dyno does nowhere else: {why}"
     if result.left_out:
-        yield f"without {display.listed(list(map(experiment.name_of, result.left_out)))}: not run here"
+        yield f"without {display.join_names(list(map(experiment.name_of, result.left_out)))}: not run here"
     kinds = [check.kind for check in result.checks]
     if len(set(kinds)) > 1:
         yield f"of {len(kinds)} ratios: {counts(kinds)}"
@@ -105,7 +105,7 @@ def shortfalls(result: FindingResult) -> str:
 def _rows(result: FindingResult, run: Run, experiment: Experiment) -> Iterator[tuple[str, ...]]:
     """Yields a row for each claim and place. Checks that differ only in the parameter with the most values share a
     row."""
-    values = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
+    values = {name: len({cell.params[name] for cell in run.cells}) for name in varying_params(run)}
     changing = sorted(values, key=lambda name: values[name])
 
     def key(check: Check) -> tuple[object, ...]:

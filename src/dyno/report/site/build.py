@@ -113,7 +113,7 @@ def build(
     for (path, by_user, _), run_name in zip(run_files, run_names, strict=True):
         try:
             with opened(path) as run:
-                if path.suffix == ENDING and leagues.has(run):
+                if path.suffix == ENDING and leagues.includes(run):
                     continue
                 run_entry = entry(run, run_name, _page_name(run_name, pages_taken))
                 link = relative.link(url, run_entry.page) if url else None
@@ -179,8 +179,8 @@ def _page(
         choices=_choices(entries),
         style=style,
         program=program,
-        script_src=parts.allowed(program) + (f" {parts.BESIDE}" if draws else ""),
-        style_src="'unsafe-inline'" if draws else parts.allowed(style),
+        script_src=parts.source_hash(program) + (f" {parts.BESIDE}" if draws else ""),
+        style_src="'unsafe-inline'" if draws else parts.source_hash(style),
         library=LIBRARY if draws else None,
         data=None if data is None else parts.pack(compact({**data, "unknown": units.UNKNOWN})),
         **more,
@@ -281,7 +281,7 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
     have to be overwritten that no earlier build wrote."""
     check(directory)
     existed = directory.exists()
-    with _writing(directory):
+    with _convert_write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
     with Lock() as lock:
         lock.take(directory)
@@ -289,7 +289,7 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
         (old, unfinished), exchanging = before or ({}, None), False
         fresh = directory / f"{FRESH}{secrets.token_hex(4)}"
         try:
-            with _writing(directory):
+            with _convert_write_errors(directory):
                 if unfinished is not None:
                     # A build that was killed left the directory. rmtree does not follow links.
                     shutil.rmtree(directory / unfinished, ignore_errors=True)
@@ -309,11 +309,11 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
                         " directory with -o"
                     )
                 data = content.encode() if isinstance(content, str) else content
-                with _writing(directory):
+                with _convert_write_errors(directory):
                     (fresh / name).parent.mkdir(exist_ok=True)
                     (fresh / name).write_bytes(data)
                 new[name] = [hashlib.sha256(data).hexdigest()]
-            with deferred_signals() as deferred, _writing(directory):
+            with deferred_signals() as deferred, _convert_write_errors(directory):
                 exchanging = True
                 _exchange(directory, fresh, old, new)
             if deferred:
@@ -340,7 +340,7 @@ def check(directory: Path) -> None:
 
 
 @contextmanager
-def _writing(directory: Path) -> Iterator[None]:
+def _convert_write_errors(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -352,7 +352,7 @@ def _read(directory: Path) -> tuple[_Sums, str | None] | None:
     an empty directory. Raises UsageError."""
     path = directory / MARKER
     manifest: Any = None
-    with _writing(directory):
+    with _convert_write_errors(directory):
         if not os.path.lexists(path) and not any(directory.iterdir()):
             return None
     with suppress(OSError, ValueError, RecursionError):

@@ -16,12 +16,12 @@ from urllib.parse import urlencode
 
 from dyno.report.page import payload
 from dyno.report.tables import notes, units, wording
-from dyno.report.tables.table import Row, groups, varying
+from dyno.report.tables.table import Row, groups, varying_params
 from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.history import FEWEST_RUNS, judged
-from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, TYPICAL_RESPONSE, fitting, speeds
-from dyno.stats.summary import grouped, summarize
+from dyno.stats.history import FEWEST_RUNS, judge_changes
+from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, TYPICAL_RESPONSE, choose_metric, speeds
+from dyno.stats.summary import group_values, summarize
 from dyno.stats.two_runs import alternate, block_starts, compare_speeds, facts
 from dyno.stats.verdict import MARGIN, Verdict
 
@@ -90,7 +90,7 @@ def entry(run: Run, name: str, page: str | None = None) -> Entry:
         system=", ".join(filter(None, parts)) or units.UNKNOWN,
         dyno=run.header.dyno or units.UNKNOWN,
         answer=f"{answer or 'No engine has a valid figure: there is no answer'}.",
-        incomplete=notes.unfinished(run),
+        incomplete=notes.describe_progress(run),
         awake=run.plan.awake,
         commit=run.commit or "",
     )
@@ -193,7 +193,7 @@ class Collection:
         # A missing fact is unknown: if only one of two runs has a fact, it is compared with "unknown".
         known = ((where, what, _frozen(v)) for (where, what), v in facts(run).items() if v is not None)
         numbers = [_number(self._facts, fact) for fact in known]
-        self._runs.append(_SiteRun(entry, list(varying(run)), numbers, block_starts(run), rows))
+        self._runs.append(_SiteRun(entry, list(varying_params(run)), numbers, block_starts(run), rows))
         self._runs.sort(key=lambda run: run.entry.created, reverse=True)
 
     def units(self) -> list[str]:
@@ -201,7 +201,10 @@ class Collection:
         return sorted({row.unit for run in self._runs for row in run.rows.values()})
 
     def compare(self) -> dict[str, Any]:
-        runs, fact_texts = self._runs, [(where, what, payload.written(what, v)) for where, what, v in self._facts]
+        runs, fact_texts = (
+            self._runs,
+            [(where, what, payload.format_by_unit(what, v)) for where, what, v in self._facts],
+        )
         counts = Counter(fact_texts)
         verdicts, texts, pairs = dict[Hashable, int](), dict[str, int](), dict[str, Any]()
         number = {run.entry.name: at for at, run in enumerate(runs)}
@@ -292,7 +295,7 @@ class Collection:
             "engine": cell.asked,
             "params": dict(cell.params),
         }
-        metric = fitting([summary])
+        metric = choose_metric([summary])
         moved = metric is BANDWIDTH
         paced = metric in (RESPONSE, TYPICAL_RESPONSE)
         if paced:
@@ -358,14 +361,14 @@ def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
         if point.before is not None:
             paired = alternate(point.before.starts, point.run.starts)
             point.verdict = _verdict(point.before.rows[place], point.row, paired)
-    for here in grouped((point.run.entry.machine, point) for point in points if point.drawn).values():
+    for here in group_values((point.run.entry.machine, point) for point in points if point.drawn).values():
         # With too few runs to find changes, each run that differs from the run before is marked.
         for point in here if len(here) < FEWEST_RUNS else ():
             if point.verdict is not None and point.verdict.kind in ("faster", "slower"):
                 point.step, point.step_text = point.verdict.kind, wording.verdict(point.verdict)
         timed = here[-1].row.paced
         values = [median((point.row.response if timed else point.row.throughput).values()) for point in here]
-        for first, _, (before, after), verdict in judged(values) if len(here) >= FEWEST_RUNS else ():
+        for first, _, (before, after), verdict in judge_changes(values) if len(here) >= FEWEST_RUNS else ():
             if verdict.kind in ("faster", "slower") and verdict.ratio is not None:
                 percent = abs(100 * (verdict.ratio - 1))
                 change = f"{verdict.kind} by {percent:.{1 if percent < 10 else 0}f} %"

@@ -16,7 +16,7 @@ from dyno.results import Run
 from dyno.stats.hardware import hardware
 from dyno.stats.league import MOST_PAIRS, Pair, Result, Standing, Work, count, verdicts
 from dyno.stats.metric import THROUGHPUT
-from dyno.stats.summary import grouped
+from dyno.stats.summary import group_values
 from dyno.stats.verdict import MARGIN
 
 FEWEST_RUNS = 2
@@ -50,14 +50,14 @@ class Leagues:
         self._large: set[str] = set()
         self._marks: set[object] = set()
 
-    def has(self, run: Run) -> bool:
+    def includes(self, run: Run) -> bool:
         """Returns whether this run was added, perhaps from another file: a run file and its bundle have the same
         measurements."""
         return _mark(run) in self._marks
 
     def add(self, run: Run, entry: Entry) -> None:
         """Adds a run, unless it is there already."""
-        if self.has(run):
+        if self.includes(run):
             return
         self._marks.add(_mark(run))
         of_run = verdicts(run)
@@ -77,12 +77,14 @@ class Leagues:
         of_suite = {pair: of for pair, of in self._results.items() if pair[0].suite == suite}
         place = {work: at for at, work in enumerate(dict.fromkeys(work for work, _, _ in of_suite))}
         phases = {phase: at for at, phase in enumerate(dict.fromkeys(work.phase for work in place))}
-        changing = _varying(list(place))
+        changing = _varying_params(list(place))
         pairs = sorted(
             of_suite,
             key=lambda pair: (TIERS.index(pair[0].tier), phases[pair[0].phase], place[pair[0]], pair[1:]),
         )
-        pairs, rest = display.first(pairs, MOST_ROWS, "comparisons", "build a site of fewer runs to see the others")
+        pairs, rest = display.take_first(
+            pairs, MOST_ROWS, "comparisons", "build a site of fewer runs to see the others"
+        )
         machines, years = (
             sorted({getattr(result, name) for pair in pairs for result in of_suite[pair]})
             for name in ("machine", "year")
@@ -94,7 +96,7 @@ class Leagues:
         sections: dict[str, list[dict[str, Any]]] = {}
         for at, pair in enumerate(pairs):
             work, *engines = pair
-            by_choice = grouped(
+            by_choice = group_values(
                 (f"{machine_number[machine]} {year_number[year]}", result)
                 for result in of_suite[pair]
                 for machine, year in product(("", result.machine), ("", result.year))
@@ -133,15 +135,15 @@ def machine_name(run: Run) -> str:
     return f"{machine.processor or 'unknown CPU'}, {number} cores, {units.size(machine.memory_bytes)} of memory"
 
 
-def _varying(works: Sequence[Work]) -> list[str]:
+def _varying_params(works: Sequence[Work]) -> list[str]:
     """Returns the parameters that differ between works."""
-    values = grouped((name, value) for work in works for name, value in work.params)
+    values = group_values((name, value) for work in works for name, value in work.params)
     return [name for name, of in values.items() if len(set(of)) > 1 or len(of) < len(works)]
 
 
 def _place(work: Work, changing: Sequence[str]) -> str:
     """Returns 'get, clients=4, by p99 of the response time'."""
-    return display.named(
+    return display.join_parts(
         work.phase,
         units.params({name: value for name, value in work.params if name in changing}),
         "" if work.metric is THROUGHPUT else f"by {work.metric.title}",

@@ -33,7 +33,7 @@ def sections(run: Run) -> Iterator[Section]:
                 failures.append(f"{cell.label}: {attempt.outcome}: {attempt.why}")
         remark, rows = _side_by_side(by_engine)
         yield Section(
-            display.named(phase),
+            display.join_parts(phase),
             remark,
             ("operation", "engine", "answer"),
             rows,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dyno.contracts.limits import LAST, Limit
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
-from dyno.report.tables.table import Group, Row, varying
+from dyno.report.tables.table import Group, Row, varying_params
 from dyno.results import Run
 from dyno.stats.capacity import AT_LEAST, FOUND
 from dyno.stats.load_limit import cpu_ns
@@ -27,12 +27,12 @@ HEADS = (
 
 def sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
     """Yields a section for each tier. The times and the server's CPU time are those of the last probe."""
-    changing = varying(run)
+    changing = varying_params(run)
     for group in of:
         rows = [_cells(row, changing) for row in group.rows]
         used = [at for at, _ in enumerate(HEADS) if any(row[at] for row in rows)]
         yield Section(
-            display.named(group.place, display.tier(group.tier)),
+            display.join_parts(group.place, display.tier(group.tier)),
             f"highest rate at which {conditions(run.limits)}; {run.plan.arrivals} arrivals",
             [HEADS[at] for at in used],
             [[row[at] for at in used] for row in rows],

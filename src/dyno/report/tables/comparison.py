@@ -12,14 +12,14 @@ from typing import Any
 from dyno.contracts.cell import Cell
 from dyno.report.tables import display, notes, units, wording
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import bandwidth, costs, reported, varying
+from dyno.report.tables.table import bandwidth, costs, reported_by_text, varying_params
 from dyno.report.tables.wording import LEVEL, level
 from dyno.results import Run
 from dyno.stats import two_runs
-from dyno.stats.compare import Table, against
+from dyno.stats.compare import Table, compare_with_baseline
 from dyno.stats.history import CHANCE, SURE, Gap, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
-from dyno.stats.summary import CellSummary, grouped, summarize
+from dyno.stats.summary import CellSummary, group_values, summarize
 from dyno.stats.two_runs import Between, Change, Difference, GateResult, differences
 from dyno.stats.verdict import CONFIDENCE
 
@@ -37,13 +37,13 @@ MOST_DIFFERENCES = 12
 # -- as sections --------------------------------------------------------------------------------------------
 
 
-def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> list[Section]:
+def compare_within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> list[Section]:
     """Returns a section for each table that has the baseline. If `baseline` is None, returns a section for each
     table, which compares with its best row."""
-    changing = varying(run)
+    changing = varying_params(run)
     sections = []
     for table in of:
-        comparisons = against(table, baseline, margin)
+        comparisons = compare_with_baseline(table, baseline, margin)
         if not comparisons:
             continue
         several = len(table.tiers) > 1
@@ -59,8 +59,8 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
         if several:
             remark += f"; the tiers differ: {display.ACROSS}"
         params = units.params(table.params, changing)
-        tiers, tool = display.tiers(table.tiers), reported(table.reported_by)
-        title = display.named(table.phase, tiers, params, tool, between="  ")
+        tiers, tool = display.tiers(table.tiers), reported_by_text(table.reported_by)
+        title = display.join_parts(table.phase, tiers, params, tool, between="  ")
         rows = [
             (engine, *wording.ratio(c.verdict), str(c.verdict.blocks), wording.verdict(c.verdict, c.metric))
             for engine, c in zip(engines, comparisons, strict=True)
@@ -78,7 +78,7 @@ def _by_metric(metric: Metric) -> str:
     return f", by the {metric.title}: a ratio over 1 is {better}"
 
 
-def changed(of: Between) -> Section:
+def list_differences(of: Between) -> Section:
     """Returns the differences between two runs' plans, machines and engines."""
     old, new = (f"{run.path} ({_minute(run) or 'at an unknown time'})" for run in (of.before, of.after))
     return _differences(of.differences, f"from {old} to {new}{'' if of.differences else ': no recorded difference'}")
@@ -102,7 +102,7 @@ def _differences(of: Sequence[Difference], remark: str) -> Section:
     return Section("What differs", remark, DIFFERENCE_HEADS, rows, left=DIFFERENCE_HEADS, keys=DIFFERENCE_HEADS[:2])
 
 
-def between(of: Sequence[Between], changing: Sequence[str]) -> list[Section]:
+def compare_runs(of: Sequence[Between], changing: Sequence[str]) -> list[Section]:
     """Returns a section for each phase and tier with a row in both runs. Of several comparisons with one base, each
     line also has its run."""
     order = {id(row): at for at, row in enumerate(summarize(of[0].before))}
@@ -112,13 +112,13 @@ def between(of: Sequence[Between], changing: Sequence[str]) -> list[Section]:
     return _by_phase(rows, ["verdict"], changing, level(of[0].confidence))
 
 
-def gated(of: Sequence[GateResult], changing: Sequence[str]) -> list[Section]:
-    """Returns sections like `between`, but for a gate, with the state of each row."""
+def list_gate_results(of: Sequence[GateResult], changing: Sequence[str]) -> list[Section]:
+    """Returns sections like `compare_runs`, but for a gate, with the state of each row."""
     rows = [
         (
             (),
             replace(result.change, verdict=result.verdict),
-            [wording.gated(result.verdict, result.change.metric), STATES[result.state]],
+            [wording.format_gate_verdict(result.verdict, result.change.metric), STATES[result.state]],
         )
         for result in of
     ]
@@ -136,7 +136,7 @@ def _by_phase(
 
     apart = any(row.server is not None for _, change, _ in rows for row in (change.before, change.after))
     sections = []
-    for (phase, tier, tool, metric), group in grouped((place(row[1]), row) for row in rows).items():
+    for (phase, tier, tool, metric), group in group_values((place(row[1]), row) for row in rows).items():
         changes = [change for _, change, _ in group]
         more = {} if metric.inverse else _usage_columns(changes, metric, apart)
         lines = []
@@ -149,7 +149,7 @@ def _by_phase(
             usage = [column[at] for column in more.values()]
             names = [f"{cell.label}{moved}", *params, *run]
             lines.append([*names, *medians, *usage, *wording.ratio(change.verdict), *texts])
-        title = display.named(phase, display.tier(tier), reported(tool), between="  ")
+        title = display.join_parts(phase, display.tier(tier), reported_by_text(tool), between="  ")
         keys = ["engine", *(["parameters"] if changing else []), *(["run"] if group[0][0] else [])]
         heads = [*keys, "before", "after", *more, "ratio", f"[{level}]", *last]
         remark = _by_metric(metric).removeprefix(", ")
@@ -183,17 +183,17 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
     for _, group in groupby(of, key=lambda step: str(step.at.path)):
         steps = list(group)
         at = steps[0].at
-        title = display.named(f"{at.path}  {_minute(at)}".strip(), _commit(at))
+        title = display.join_parts(f"{at.path}  {_minute(at)}".strip(), _commit(at))
         befores = {str(step.before.path): step.before for step in steps}.values()
-        dates = [_dated(run) for run in befores if run.commit]
-        remark = f"changed here; the last before: {display.listed(dates)}" if dates else "changed here"
+        dates = [_name_with_date(run) for run in befores if run.commit]
+        remark = f"changed here; the last before: {display.join_names(dates)}" if dates else "changed here"
         heads = ("row", "after, up to", "before", "after", "ratio", f"[{LEVEL}]", "verdict")
         rows = []
         for step in steps:
             by = "" if step.metric is THROUGHPUT else step.metric.title
-            name = display.named(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
+            name = display.join_parts(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
             runs = [f"{n} runs" for n in step.runs]
-            place = f"{_dated(step.since)}, {_dated(step.until)}"
+            place = f"{_name_with_date(step.since)}, {_name_with_date(step.until)}"
             rows.append(
                 (name, place, *runs, *wording.ratio(step.verdict), wording.verdict(step.verdict, step.metric))
             )
@@ -204,19 +204,21 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
     return sections
 
 
-def _dated(run: Run) -> str:
+def _name_with_date(run: Run) -> str:
     """Returns the run's file, with its time and commit if the commit is known."""
-    return f"{run.path} ({display.named(_minute(run), _commit(run))})" if run.commit else str(run.path)
+    return f"{run.path} ({display.join_parts(_minute(run), _commit(run))})" if run.commit else str(run.path)
 
 
 # -- as sentences -------------------------------------------------------------------------------------------
 
 
-def how(of: Sequence[Between], by: Metric | None = None) -> list[str]:
+def explain_ratios(of: Sequence[Between], by: Metric | None = None) -> list[str]:
     """Returns sentences on how the ratios of runs to their base were measured. `by`: the requested metric."""
     at = level(of[0].confidence)
-    texts = grouped((wording.how(pair.paired, at, by), str(pair.after.path)) for pair in of)
-    several = [f"{display.listed(runs)}: {text}" for text, runs in texts.items()] if len(texts) > 1 else list(texts)
+    texts = group_values((wording.explain_ratios(pair.paired, at, by), str(pair.after.path)) for pair in of)
+    several = (
+        [f"{display.join_names(runs)}: {text}" for text, runs in texts.items()] if len(texts) > 1 else list(texts)
+    )
     return [*several, *([FAMILY.format(runs=len(of) + 1)] if len(of) > 1 else [])]
 
 
@@ -240,7 +242,7 @@ def at_margin(of: Sequence[GateResult], margin: float) -> list[str]:
     ]
 
 
-def gone(of: Sequence[Between]) -> list[str]:
+def list_lost_rows(of: Sequence[Between]) -> list[str]:
     """Returns a line for each row that has a number in only one of two runs, or is not compared, and for code that
     both runs share."""
     lines = []
@@ -254,7 +256,7 @@ def gone(of: Sequence[Between]) -> list[str]:
         ]
         lost += [f"{_name(row.cell)}, {row.phase}: no number to compare: {why}" for row, why in pair.without]
         if pair.shared:
-            lost.append(f"Both sides ran {display.listed(pair.shared)}, though their environments differ.")
+            lost.append(f"Both sides ran {display.join_names(pair.shared)}, though their environments differ.")
         lines += [f"{pair.after.path}: {line}" for line in lost] if len(of) > 1 else lost
     return lines
 
@@ -289,9 +291,9 @@ def history_gaps(of: Sequence[Gap], runs: int) -> list[str]:
     """Returns a line for each row that lacks a number in some of the `runs` runs."""
     lines = []
     for gap in of:
-        by_why = grouped((why, str(run.path)) for run, why in gap.lacking)
-        parts = [f"{display.listed(paths)}: {why}" for why, paths in by_why.items()]
-        name = display.named(gap.row.phase, _name(gap.row.cell), units.params(gap.row.cell.params))
+        by_why = group_values((why, str(run.path)) for run, why in gap.lacking)
+        parts = [f"{display.join_names(paths)}: {why}" for why, paths in by_why.items()]
+        name = display.join_parts(gap.row.phase, _name(gap.row.cell), units.params(gap.row.cell.params))
         lines.append(f"{name}: a number in {gap.runs} of {runs} runs; {'; '.join(parts)}")
     return lines
 
@@ -313,7 +315,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
                 "text": wording.verdict(c.verdict, c.metric),
             }
             for table in of
-            for c in against(table, baseline, margin)
+            for c in compare_with_baseline(table, baseline, margin)
         ],
     }
 
@@ -349,7 +351,7 @@ def between_data(of: Between, margin: float, results: Sequence[GateResult] = ())
         }
         rows.append(row)
     for row, result in zip(rows, results, strict=bool(results)):
-        text = wording.gated(result.verdict, result.change.metric)
+        text = wording.format_gate_verdict(result.verdict, result.change.metric)
         row |= {**asdict(result.verdict), "text": text, "state": result.state}
     return {
         **_head(margin, two_runs.GATE_CONFIDENCE if results else of.confidence),

@@ -41,13 +41,13 @@ NAMES = 20
 """Names in a sentence."""
 
 
-def first(of: Sequence[T], most: int, noun: str, where: str) -> tuple[list[T], str]:
+def take_first(of: Sequence[T], most: int, noun: str, where: str) -> tuple[list[T], str]:
     """Returns the first entries of a sequence, and a sentence about the rest, which is empty if there is no rest."""
     rest = f"The first {most:,} of {len(of):,} {noun}: {where}." if len(of) > most else ""
     return list(of[:most]), rest
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Joins names: 'a', 'a and b', 'a, b and 980 more'."""
     if len(names) > NAMES:
         return f"{', '.join(names[: NAMES - 1])} and {len(names) - NAMES + 1:,} more"
@@ -72,14 +72,14 @@ def tiers(of: Sequence[Tier | None]) -> str:
     """Returns 'tier power' or 'across tiers volatile and process'; empty for a suite that stores nothing."""
     if len(of) < 2:
         return tier(of[0]) if of else ""
-    return f"across tiers {listed([each.value for each in of if each is not None])}"
+    return f"across tiers {join_names([each.value for each in of if each is not None])}"
 
 
 def meaning(of: Tier | None) -> str:
     return "" if of is None else of.meaning
 
 
-def explained(of: Tier | None) -> str:
+def explain_tier(of: Tier | None) -> str:
     """Returns 'tier power: flushed to the device before it is acknowledged'."""
     return "" if of is None else f"{tier(of)}: {of.meaning}"
 
@@ -89,7 +89,7 @@ def plain(of: Tier) -> str:
     return f"{tier(of)}, {_SAFETY[of]}: {of.meaning}"
 
 
-def named(*parts: str, between: str = ", ") -> str:
+def join_parts(*parts: str, between: str = ", ") -> str:
     """Joins the parts that are not empty."""
     return between.join(filter(None, parts))
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dyno.contracts.model import UsageError
 from dyno.report.tables import display, units, wording
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import varying
+from dyno.report.tables.table import varying_params
 from dyno.report.tables.wording import LEVEL
 from dyno.results import Run
-from dyno.stats.compare import Comparison, Table, against, tables
+from dyno.stats.compare import Comparison, Table, compare_with_baseline, tables
 from dyno.stats.costs import Prices, hour_price
 from dyno.stats.machine_choice import Choice, Decision, LeftOut, Line, Machine, Work, choose, decide, machines
 from dyno.stats.metric import CAPACITY, THROUGHPUT
-from dyno.stats.summary import grouped
+from dyno.stats.summary import group_values
 from dyno.stats.verdict import MARGIN, MOST_MORE, Verdict
 
 WORDS = ("suite", "conditions", "rows", "verdict", "for the price")
@@ -35,7 +35,7 @@ def by_machine(runs: Sequence[Run], prices: Prices | None = None) -> Iterator[Se
     if not choice.lines and not engines:
         raise UsageError(
             "--by machine needs runs of one plan on two machines or more: "
-            f"{display.listed([machine.name for machine in of])} have no row with a number in common"
+            f"{display.join_names([machine.name for machine in of])} have no row with a number in common"
         )
     yield _section(choice, prices)
     yield from engines
@@ -67,7 +67,7 @@ def _section(of: Choice, prices: Prices | None) -> Section:
         rows.append(["price of an hour", "", "", *amounts, *[""] * (len(heads) - 3 - len(names))])
     lines = [_sentence(of, prices is not None, price)]
     if of.versions:
-        lines.append(f"The versions of {display.listed(of.versions)} differ: a ratio may be theirs.")
+        lines.append(f"The versions of {display.join_names(of.versions)} differ: a ratio may be theirs.")
     lines += map(_left_out, of.left_out)
     remark = f"speed against {names[0]}, with [{level}]" if rows else ""
     return Section(
@@ -78,7 +78,7 @@ def _section(of: Choice, prices: Prices | None) -> Section:
 def _work(of: Work) -> str:
     temperature = "" if of.temperature == "none" else of.temperature
     by = "" if of.metric in (THROUGHPUT, CAPACITY) else f"by {of.metric.title}"
-    return display.named(of.row, display.tier(of.tier), temperature, by)
+    return display.join_parts(of.row, display.tier(of.tier), temperature, by)
 
 
 def _rows(of: Line) -> str:
@@ -104,11 +104,13 @@ def _sentence(of: Choice, priced: bool, price: Mapping[str, float] | None) -> st
     unpriced = " Not every machine has a price: this is by speed alone." if priced and not price else ""
     unpriced = unpriced or ("" if price else " Prices are not counted: --prices FILE.")
     if decision.best is not None:
-        return _capital(f"{how}buy {decision.best}: {_ahead(of, decision, decision.best)}.{unpriced}")
+        return _capital(f"{how}buy {decision.best}: {_describe_lead(of, decision, decision.best)}.{unpriced}")
     if decision.equal:
         which = "speed for the price" if price else "speed"
-        return f"Buy any of {display.listed(names)}: none differs in {which} by over {MARGIN * 100:g} %.{unpriced}"
-    reasons = [f"{name} is {_ahead(of, decision, name)}" for name in names if decision.ahead[name]]
+        return (
+            f"Buy any of {display.join_names(names)}: none differs in {which} by over {MARGIN * 100:g} %.{unpriced}"
+        )
+    reasons = [f"{name} is {_describe_lead(of, decision, name)}" for name in names if decision.ahead[name]]
     if decision.unclear:
         wait = max((verdict for _, verdict in decision.unclear), key=lambda verdict: verdict.more or MOST_MORE)
         works = [work for work, _ in decision.unclear]
@@ -122,7 +124,7 @@ def _sentence(of: Choice, priced: bool, price: Mapping[str, float] | None) -> st
     return _capital(f"{how}can't tell which to buy: {'; '.join(reasons)}.{unpriced}")
 
 
-def _ahead(of: Choice, decision: Decision, name: str) -> str:
+def _describe_lead(of: Choice, decision: Decision, name: str) -> str:
     """Returns 'faster by at least 31 % in cpu and records, no different in memory'. The figure holds for all of the
     work."""
     parts = []
@@ -140,8 +142,8 @@ def _names(of: Choice, works: Sequence[Work]) -> str:
     if len(works) > wording.NAMED:
         return f"{len(works)} of the {len(of.lines)} lines"
     lines = Counter(line.work.suite for line in of.lines)
-    names = [display.named(w.suite, "" if lines[w.suite] == 1 else _work(w), between=" ") for w in works]
-    return display.listed(names)
+    names = [display.join_parts(w.suite, "" if lines[w.suite] == 1 else _work(w), between=" ") for w in works]
+    return display.join_names(names)
 
 
 def _capital(text: str) -> str:
@@ -150,10 +152,10 @@ def _capital(text: str) -> str:
 
 def _left_out(of: LeftOut) -> str:
     """Returns 'Left out: volume on there, all rows: no figure to compare with from here'."""
-    names = display.listed([f"{row.phase} {row.cell.label}" for row in of.rows])
+    names = display.join_names([f"{row.phase} {row.cell.label}" for row in of.rows])
     which = "all rows" if of.whole else f"{len(of.rows)} row{'s' * (len(of.rows) != 1)} ({names})"
     what = "only figures of another tier" if of.other_tier else "no figure to compare with"
-    why = of.why or f"{what} from {display.listed(of.lacking)}"
+    why = of.why or f"{what} from {display.join_names(of.lacking)}"
     return f"Left out: {of.suite} on {of.machine}, {which}: {why}."
 
 
@@ -169,14 +171,14 @@ def engines_by_machine(of: Sequence[Machine], margin: float = MARGIN) -> Iterato
         for run in machine.runs:
             for table in tables(run):
                 first = next((cell.asked for cell in run.cells if cell.asked in table.places), None)
-                params = units.params(table.params, varying(run))
+                params = units.params(table.params, varying_params(run))
                 key = run.plan.suite, table.phase, display.tiers(table.tiers), params
-                comparable.setdefault(key, {})[machine.name] = table, against(table, first, margin)
+                comparable.setdefault(key, {})[machine.name] = table, compare_with_baseline(table, first, margin)
     several = len({suite for suite, *_ in comparable}) > 1
     alone = list[tuple[str, str]]()
     sections = list[Section]()
     for (suite, *place), of_machine in comparable.items():
-        title = display.named(suite * several, *place, between="  ")
+        title = display.join_parts(suite * several, *place, between="  ")
         if len(of_machine) < 2:
             alone.append((f"only on {next(iter(of_machine))}", suite))
         elif not any(comparisons for _, comparisons in of_machine.values()):
@@ -213,11 +215,11 @@ def _engines(title: str, of_machine: Mapping[str, tuple[Table, list[Comparison]]
 def _agreement(of: Mapping[str, Comparison]) -> str:
     """Returns the verdict of all machines in words, the weakest of them; or the verdicts by machine, if their kinds
     differ. Machines that can't tell contradict no other."""
-    by_kind = grouped((each.verdict.kind, name) for name, each in of.items())
+    by_kind = group_values((each.verdict.kind, name) for name, each in of.items())
     texts = {kind: _weakest([of[name] for name in names]) for kind, names in by_kind.items()}
     if len(texts) == 1:
         return next(iter(texts.values()))
-    parts = [f"{text} on {display.listed(by_kind[kind])}" for kind, text in texts.items()]
+    parts = [f"{text} on {display.join_names(by_kind[kind])}" for kind, text in texts.items()]
     contradiction = len(texts.keys() - {"unclear"}) > 1
     return f"{'machines differ: ' * contradiction}{'; '.join(parts)}"
 

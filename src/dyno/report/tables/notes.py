@@ -7,14 +7,14 @@ from statistics import median
 
 from dyno.contracts.model import Tier, Value
 from dyno.report.tables import display, units
-from dyno.report.tables.display import listed
+from dyno.report.tables.display import join_names
 from dyno.report.tables.sections import Section, first_lines
-from dyno.report.tables.table import Group, Row, varying
+from dyno.report.tables.table import Group, Row, varying_params
 from dyno.results import Attempt, Run, is_reference
 from dyno.stats.agreement import judged_attempts
 from dyno.stats.doubts import MEANINGS
 from dyno.stats.machine import shares
-from dyno.stats.summary import absences, grouped
+from dyno.stats.summary import absences, group_values
 
 CPU = "cpu: CPU time of all threads, for each item that the throughput counts"
 APART = (
@@ -60,7 +60,7 @@ def caveats(rows: Iterable[Row]) -> list[str]:
     """Returns a line for each caveat, with all engines that declare it."""
     declared = ((each, row.summary.cell.engine) for row in rows for each in row.summary.caveats)
     lines = []
-    for (code, text), of in grouped(((each.code, each.text), engine) for each, engine in declared).items():
+    for (code, text), of in group_values(((each.code, each.text), engine) for each, engine in declared).items():
         *others, last = dict.fromkeys(of)
         # The text of a caveat is in the singular.
         subject = f"each of {', '.join(others)} and {last}" if others else last
@@ -77,11 +77,13 @@ def failures(of: Iterable[Group]) -> list[str]:
     """Returns a line for each row without a number, with the whole reason. If a row has the same reason in several
     phases, these share a line."""
     failed = ((group, row) for group in of for row in group.rows if not row.summary.valid)
-    phases = grouped(((row.name, display.tier(group.tier), row.summary.why), group.phase) for group, row in failed)
+    phases = group_values(
+        ((row.name, display.tier(group.tier), row.summary.why), group.phase) for group, row in failed
+    )
     lines = []
     for (name, tier, why), where in phases.items():
         first, more = where[0], len(set(where)) - 1
-        lines.append(f"{display.named(name, f'{first} and {more} more' if more else first, tier)}: {why}")
+        lines.append(f"{display.join_parts(name, f'{first} and {more} more' if more else first, tier)}: {why}")
     return lines
 
 
@@ -93,11 +95,11 @@ def failed_attempts(run: Run) -> Iterator[Section]:
     if not shown:
         yield Section("", lines=[f"No attempt failed, of {len(run.attempts):,}."])
         return
-    changing = varying(run)
+    changing = varying_params(run)
     for attempt, lines in shown:
         cell = run.cells[attempt.cell]
         place = f"block {attempt.block + 1}", f"attempt {attempt.attempt + 1}"
-        title = display.named(display.engine(cell.label, cell.tier), units.params(cell.params, changing), *place)
+        title = display.join_parts(display.engine(cell.label, cell.tier), units.params(cell.params, changing), *place)
         output = [line.rstrip() for line in (attempt.output or "").splitlines() if line.strip()]
         yield Section(title, lines=lines, legend=[f"| {line}" for line in output[-EXCERPT:]])
     failed = sum(a.outcome != "ok" or any(sample.void for sample in a.samples) for a, _ in shown)
@@ -140,7 +142,7 @@ def loops(run: Run) -> str | None:
 def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
     """Returns a line for each phase, tier and combination of parameters: whether each engine kept the requested rate,
     and its response time. `names`: printed names of phases."""
-    others = [name for name in varying(run) if name != "rate"]
+    others = [name for name in varying_params(run) if name != "rate"]
     rows_by_place: dict[str, list[Row]] = {}
     for row in (row for group in of for row in group.rows):
         asked, timed = row.summary.cell.params.get("rate"), row.summary.response_ns["p50"] is not None
@@ -148,9 +150,9 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
             continue
         cell, phase = row.summary.cell, names.get(row.summary.phase, row.summary.phase)
         params = units.params(cell.params, others)
-        where = display.named(display.tier(cell.tier), params and f"with {params}", between=" ")
+        where = display.join_parts(display.tier(cell.tier), params and f"with {params}", between=" ")
         rate = f"{units.rate(float(asked))} {row.summary.unit}/s"
-        rows_by_place.setdefault(display.named(f"At {rate} in {phase}", where), []).append(row)
+        rows_by_place.setdefault(display.join_parts(f"At {rate} in {phase}", where), []).append(row)
     lines = []
     for place, rows in list(rows_by_place.items())[:MOST_RATES]:
         held, missed = list[str](), list[str]()
@@ -160,7 +162,7 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
             text = f"{row.summary.cell.label} (response {name} {units.duration(times[name])}"
             behind = next((doubt.text for doubt in row.doubts if doubt.code == BEHIND), None)
             (held if behind is None else missed).append(f"{text})" if behind is None else f"{text}: {behind})")
-        parts = [f"{verb} by {listed(of)}" for verb, of in (("held", held), ("not held", missed)) if of]
+        parts = [f"{verb} by {join_names(of)}" for verb, of in (("held", held), ("not held", missed)) if of]
         lines.append(f"{place}: {'; '.join(parts)}.")
     return lines
 
@@ -180,7 +182,9 @@ def differing_settings(run: Run) -> list[str]:
             values = {row: of[name] for row, of in settings.items() if name in of}
             texts = {row: "not known" if v is None else str(units.yes_no(v)) for row, v in values.items()}
             if len(set(texts.values())) > 1 or len(texts) < len(settings):
-                lines[f"{engine}: {name} is {listed([f'{text} with {row}' for row, text in texts.items()])}"] = None
+                lines[f"{engine}: {name} is {join_names([f'{text} with {row}' for row, text in texts.items()])}"] = (
+                    None
+                )
     return list(lines)[:MOST_SETTINGS]
 
 
@@ -222,13 +226,13 @@ def ceilings(run: Run) -> str:
 
 def ceiling_shares(run: Run) -> Iterator[str]:
     """Yields a line for each row that has any share: 'lmdb, insert: 82 % of the flushes, 31 % of one core'."""
-    changing = varying(run)
+    changing = varying_params(run)
     for share in shares(run):
         of = ((share.flushes, "the flushes"), (share.memory, "the memory"), (share.cores, "one core"))
         if text := ", ".join(f"{value:.0%} of {name}" for value, name in of if value is not None):
             cell = share.row.cell
             tier, params = display.tier(cell.tier), units.params(cell.params, changing)
-            yield f"{display.named(cell.label, share.row.phase, tier, params)}: {text}"
+            yield f"{display.join_parts(cell.label, share.row.phase, tier, params)}: {text}"
 
 
 def ceiling_sections(run: Run) -> list[Section]:
@@ -249,9 +253,9 @@ def engines(run: Run) -> list[str]:
     return list(dict.fromkeys(cell.label for cell in run.cells if not cell.floor))
 
 
-def fixed(run: Run) -> str:
+def fixed_params(run: Run) -> str:
     """Returns the parameters that are the same in every cell, as text."""
-    changing = varying(run)
+    changing = varying_params(run)
     return units.params({name: value for name, value in run.cells[0].params.items() if name not in changing})
 
 
@@ -267,7 +271,7 @@ def trials(run: Run, how: str = "; median and 95 % interval over trials") -> str
     return f"{number} of {run.blocks} trials of each row{how}"
 
 
-def unfinished(run: Run) -> str:
+def describe_progress(run: Run) -> str:
     """Returns the progress of an incomplete run; empty if it is complete."""
     return "" if run.complete else "{} of {} trials have ended".format(*run.progress)
 

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 from dyno.contracts.model import Tier
 from dyno.report.tables import display, units, wording
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import BY, Group, Row, costs, figure, groups, reported, varying
+from dyno.report.tables.table import BY, Group, Row, costs, figure, groups, reported_by_text, varying_params
 from dyno.results import Run
-from dyno.stats.compare import Comparison, Table, against, tables
+from dyno.stats.compare import Comparison, Table, compare_with_baseline, tables
 from dyno.stats.doubts import TAIL, Doubt
 from dyno.stats.metric import THROUGHPUT, Metric
-from dyno.stats.summary import NOT_YET, grouped
+from dyno.stats.summary import NOT_YET, group_values
 from dyno.stats.verdict import FEWEST_BLOCKS
 
 LEADS, DOUBTED = "*", "?"
@@ -107,7 +107,7 @@ def place(row: Row) -> Place:
     return row.summary.phase, row.tool, cell.tier_name, units.params(cell.params)
 
 
-def called(run: Run) -> dict[str, str]:
+def phase_aliases(run: Run) -> dict[str, str]:
     """Returns the aliases of phases, by name."""
     return {phase.name: phase.alias for phase in run.header.phases or () if phase.alias}
 
@@ -115,7 +115,7 @@ def called(run: Run) -> dict[str, str]:
 def rankings(run: Run) -> dict[Place, Ranking]:
     rankings = {}
     for table in tables(run):
-        seen = {comparison.engine.label: comparison for comparison in against(table, None)}
+        seen = {comparison.engine.label: comparison for comparison in compare_with_baseline(table, None)}
         cell = table.rows[0][0].cell
         rankings[table.phase, table.reported_by, cell.tier_name, units.params(cell.params)] = Ranking(table, seen)
     return rankings
@@ -129,13 +129,13 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
     for row in (row for group in of for row in group.rows if not row.summary.cell.floor):
         rows.setdefault(place(row), {})[row.name] = row
         measured[row.summary.phase, row.tool] = None
-    cells = grouped(((cell.tier, units.params(cell.params)), cell) for cell in run.cells if not cell.floor)
+    cells = group_values(((cell.tier, units.params(cell.params)), cell) for cell in run.cells if not cell.floor)
     where = "the charts can show any place, the CSV has all"
-    shown, rest = display.first(list(cells), display.VIEWS, "tables", where)
+    shown, rest = display.take_first(list(cells), display.VIEWS, "tables", where)
     views = []
     for tier, text in shown:
         first, labels = cells[tier, text][0], [cell.label for cell in cells[tier, text]]
-        params = {name: first.params[name] for name in varying(run)}
+        params = {name: first.params[name] for name in varying_params(run)}
         here = {at: rows.get(at, {}) for by in measured for at in [(*by, first.tier_name, text)]}
         placed = [ranked[at].table.places for at in here if at in ranked]
         # Engines are ordered by the mean of their ranks. Engines without a rank in half of the phases come last.
@@ -149,10 +149,10 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
             by = THROUGHPUT if ranking is None else ranking.table.metric
             unit = next((f"{row.summary.unit}/s" for row in of_phase.values()), "") if by is THROUGHPUT else by.title
             name = next((row.place for row in of_phase.values()), at[0])
-            tool = next(filter(None, (reported(row.summary.reported_by) for row in of_phase.values())), "")
+            tool = next(filter(None, (reported_by_text(row.summary.reported_by) for row in of_phase.values())), "")
             figures = tuple(_figure(of_phase[e], ranking, by) if e in of_phase else None for e in engines)
             if any(figures):
-                lines.append(Line(at, name, display.named(unit, tool), figures))
+                lines.append(Line(at, name, display.join_parts(unit, tool), figures))
         views.append(Overview(tier, params, tuple(engines), tuple(lines), others))
     return views, rest
 
@@ -180,9 +180,9 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
         seen = ranking.seen[row.name].verdict
         share = None if seen.ratio is None else min(seen.ratio, 1.0)
         verdict = f"seen from {ranking.best}: {wording.verdict(seen, by)}"
-        standing = wording.standing(seen.kind)
+        standing = wording.name_standing(seen.kind)
     elif ranking is not None and row.name == ranking.best and ranking.seen:
-        standing, share = wording.first(each.verdict.kind for each in ranking.seen.values()), 1.0
+        standing, share = wording.best_standing(each.verdict.kind for each in ranking.seen.values()), 1.0
     elif summary.limit is not None:
         verdict = wording.not_compared(summary.limit)
     parts = costs(summary, apart=summary.server is not None).values()
@@ -201,11 +201,11 @@ def sections(run: Run) -> Iterator[Section]:
     """Yields a table for each tier, and for each set of phases and units in it. The legend of marks follows the last
     table."""
     views, rest = overviews(run, groups(run), rankings(run))
-    names, used = called(run), set[str]()
+    names, used = phase_aliases(run), set[str]()
     for tier, of_tier in groupby(views, key=lambda view: view.tier):
         title, of = "" if tier is None else display.plain(tier), list(of_tier)
         if empty := dict.fromkeys(engine for view in of if view.empty for engine in view.engines):
-            yield Section(title, lines=[f"Nothing was measured of {display.listed(list(empty))}."])
+            yield Section(title, lines=[f"Nothing was measured of {display.join_names(list(empty))}."])
             title = ""
         measured = [view for view in of if not view.empty]
         for _, alike in groupby(measured, key=lambda view: [(line.phase, line.unit) for line in view.lines]):

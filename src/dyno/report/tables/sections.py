@@ -220,10 +220,10 @@ def print_table(
         for at, cells in enumerate(texts)
     }
     for at in [at for at, column in enumerate(columns) if column.spare]:
-        if _total(widths.values()) > room:
+        if _total_width(widths.values()) > room:
             del widths[at]
     keys = [at for at in widths if columns[at].key] or list(widths)[:1]
-    parts = [widths] if _total(widths.values()) <= room else _parts(columns, texts, widths, keys, room)
+    parts = [widths] if _total_width(widths.values()) <= room else _parts(columns, texts, widths, keys, room)
     for part in parts or ():
         _print_part(columns, rows, part, console, styles, marks or {}, indent)
     if parts is not None:
@@ -257,7 +257,7 @@ def _print_part(
         if not any(row[at] for at in widths) and (not number or any(row)):
             continue
         row_style = styles[number - 1] if number and styles else ""
-        folded = {at: _folded(console, row[at], width) for at, width in widths.items()}
+        folded = {at: _fold_cell(console, row[at], width) for at, width in widths.items()}
         for line in range(max(map(len, folded.values()))):
             parts = [Segment(" " * indent)]
             for place, (at, lines) in enumerate(folded.items()):
@@ -275,7 +275,7 @@ def _print_part(
     console.print(Segments(segments), end="", crop=False)
 
 
-def _total(widths: Collection[int]) -> int:
+def _total_width(widths: Collection[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
@@ -295,7 +295,7 @@ def _parts(
             least[at] = min(max(min(longest, LONGEST_WORD), LEAST_FOLDED), natural)
         else:
             least[at] = max(map(cell_len, texts[at]))
-    free = room - _total([least[at] for at in keys])
+    free = room - _total_width([least[at] for at in keys])
     parts: list[list[int]] = [[]]
     for at in (at for at in widths if at not in keys):
         if parts[-1] and sum(least[each] + GAP for each in (*parts[-1], at)) > free:
@@ -303,12 +303,12 @@ def _parts(
         parts[-1].append(at)
     if any(sum(least[at] + GAP for at in part) > free for part in parts):
         return None
-    return [_fitted({at: widths[at] for at in sorted([*keys, *part])}, least, room) for part in parts]
+    return [_fit_columns({at: widths[at] for at in sorted([*keys, *part])}, least, room) for part in parts]
 
 
-def _fitted(widths: dict[int, int], least: Mapping[int, int], room: int) -> Mapping[int, int]:
+def _fit_columns(widths: dict[int, int], least: Mapping[int, int], room: int) -> Mapping[int, int]:
     """Narrows the columns of a part to the room. The widest are narrowed first, and none below its minimum width."""
-    while (over := _total(widths.values()) - room) > 0:
+    while (over := _total_width(widths.values()) - room) > 0:
         giving = [at for at in widths if widths[at] > least[at]]
         if not giving:
             break
@@ -323,7 +323,7 @@ def _fitted(widths: dict[int, int], least: Mapping[int, int], room: int) -> Mapp
     return widths
 
 
-def _folded(console: Console, cell: str, width: int) -> list[str]:
+def _fold_cell(console: Console, cell: str, width: int) -> list[str]:
     if cell_len(cell) <= width and "\n" not in cell:
         return [cell]
     return [line.plain.rstrip() for line in Text(cell).wrap(console, width, overflow="fold")]

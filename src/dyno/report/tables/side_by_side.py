@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dyno.contracts.model import UsageError
 from dyno.report.tables import units
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import varying
+from dyno.report.tables.table import varying_params
 from dyno.results import Run
 from dyno.results.names import distinct_names
 from dyno.stats.costs import Cost, Prices
-from dyno.stats.summary import CellSummary, grouped, summarize
+from dyno.stats.summary import CellSummary, group_values, summarize
 
 COST_HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth", "machines", "a million", "a month")
 COST_KEYS = COST_HEADS[:4]
@@ -35,7 +35,7 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
     if not parts:
         raise UsageError("--by place needs runs whose operations have parts of latency; these have none")
     keys = ["from", "to", *(["of"] if any(details for _, _, details in lines) else [])]
-    cells, by_details = [], grouped((of, (place, row)) for place, row, of in lines)
+    cells, by_details = [], group_values((of, (place, row)) for place, row, of in lines)
     for place, row, of in lines:
         medians = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
         whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")]
@@ -53,7 +53,7 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
             yield Section(title, heads=["", *engines], rows=table, left=[""], keys=[""], rigid=[""])
 
 
-def _perhaps(least: str = units.UNKNOWN, most: str = "") -> str:
+def _format_range(least: str = units.UNKNOWN, most: str = "") -> str:
     """Returns '2, perhaps 3', or '2' if both are equal."""
     return least if most in ("", least) else f"{least}, perhaps {most}"
 
@@ -69,13 +69,13 @@ def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Se
                 name,
                 row.phase,
                 cell.label,
-                units.params({name: cell.params[name] for name in varying(run)}),
+                units.params({name: cell.params[name] for name in varying_params(run)}),
                 units.UNKNOWN if row.throughput is None else f"{units.rate(row.throughput.median)} {row.unit}/s",
                 units.duration(row.latency_ns["p50"]),
                 units.bandwidth(None if row.bandwidth is None else row.bandwidth.median),
-                _perhaps(*(f"{number:,}" for number in cost.machines or ())),
+                _format_range(*(f"{number:,}" for number in cost.machines or ())),
                 units.money(cost.million, prices.currency),
-                _perhaps(*(units.money(each, prices.currency) for each in (cost.month, cost.month_most))),
+                _format_range(*(units.money(each, prices.currency) for each in (cost.month, cost.month_most))),
             ]
             by_place.setdefault((row.phase, cell.asked, cell.tier, cell.combination), []).append(cells)
     rows = [cells for of_place in by_place.values() for cells in of_place]

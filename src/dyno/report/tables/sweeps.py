@@ -7,11 +7,11 @@ from typing import Any
 
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import Section, first_lines
-from dyno.report.tables.table import figure, reported, varying
+from dyno.report.tables.table import figure, reported_by_text, varying_params
 from dyno.results import Run
 from dyno.stats import sweep as stats_sweep
-from dyno.stats.cache import cached
-from dyno.stats.curves import CONFIDENCE, FEWEST_VALUES, Place, Predicted, each
+from dyno.stats.cache import cache_by_run
+from dyno.stats.curves import CONFIDENCE, FEWEST_VALUES, Place, Predicted, as_tuple
 from dyno.stats.growth import DISK, REACH, TIME, TRIAL, WIDEST, Growth
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.sweep import (
@@ -24,7 +24,7 @@ from dyno.stats.sweep import (
     logarithmic,
     scalings,
     sweeps,
-    swept,
+    swept_params,
     values,
 )
 
@@ -45,28 +45,30 @@ GROWTH_LEGEND = (
 )
 
 
-@cached
-def every(run: Run) -> tuple[Sweep, ...]:
+@cache_by_run
+def all_sweeps(run: Run) -> tuple[Sweep, ...]:
     """Returns the sweeps over each parameter with several values, in the order of the run."""
-    return tuple(sweep for name in swept(run) for sweep in sweeps(run, name))
+    return tuple(sweep for name in swept_params(run) for sweep in sweeps(run, name))
 
 
-@cached
-def crossed(run: Run) -> tuple[Crossing, ...]:
-    logs = {name: logarithmic(values(run, name)) for name in swept(run)}
-    return tuple(crossing for sweep in every(run) for crossing in stats_sweep.crossings(sweep, logs[sweep.parameter]))
+@cache_by_run
+def find_crossings(run: Run) -> tuple[Crossing, ...]:
+    logs = {name: logarithmic(values(run, name)) for name in swept_params(run)}
+    return tuple(
+        crossing for sweep in all_sweeps(run) for crossing in stats_sweep.crossings(sweep, logs[sweep.parameter])
+    )
 
 
-@cached
-def ended(run: Run) -> tuple[End, ...]:
+@cache_by_run
+def find_ends(run: Run) -> tuple[End, ...]:
     """Returns the ends of engines' lines, in all sweeps."""
-    return tuple(end for sweep in every(run) for end in ends(run, sweep))
+    return tuple(end for sweep in all_sweeps(run) for end in ends(run, sweep))
 
 
-def where(sweep: Sweep, changing: Sequence[str]) -> str:
+def describe_sweep(sweep: Sweep, changing: Sequence[str]) -> str:
     """Returns a text that distinguishes a sweep from others: 'read, tier power, batch=4, reported by x 1.0'."""
     params = units.params({name: value for name, value in sweep.params.items() if name in changing})
-    return display.named(sweep.phase, display.tier(sweep.tier), params, reported(sweep.reported_by))
+    return display.join_parts(sweep.phase, display.tier(sweep.tier), params, reported_by_text(sweep.reported_by))
 
 
 def sentence(crossing: Crossing) -> str:
@@ -80,7 +82,7 @@ def sentence(crossing: Crossing) -> str:
     return f"from {name} = {point(crossing)} on, {above} is faster than {below}{by} (interpolated between {between})"
 
 
-def ending(end: End) -> str:
+def describe_end(end: End) -> str:
     """Returns 'radix stops at length = 100,000: at 1,000,000 timeout: not done after 60 s'."""
     name, at = end.sweep.parameter, units.number(end.at)
     if end.last is None:
@@ -101,10 +103,10 @@ def point(crossing: Crossing) -> str:
 
 def rows(run: Run) -> Iterator[Mapping[str, str]]:
     """Yields the crossings as rows of a table."""
-    changing = varying(run)
-    for crossing in crossed(run):
+    changing = varying_params(run)
+    for crossing in find_crossings(run):
         yield {
-            "where": where(crossing.sweep, changing),
+            "where": describe_sweep(crossing.sweep, changing),
             "parameter": crossing.sweep.parameter,
             "faster below": crossing.below.label,
             "from": point(crossing),
@@ -119,7 +121,7 @@ def rows(run: Run) -> Iterator[Mapping[str, str]]:
 def sections(run: Run) -> Iterator[Section]:
     """Yields a table for each sweep, with its crossings and ends. Empty for a run without a numeric parameter of
     several values."""
-    of = every(run)
+    of = all_sweeps(run)
     for sweep in of[:MOST_TABLES]:
         by_value = [{row.cell.label: row for row, _ in table.rows} for _, table in sweep.points]
         rows = []
@@ -127,12 +129,14 @@ def sections(run: Run) -> Iterator[Section]:
             figures = (figure(of_value[name], sweep.metric) if name in of_value else None for of_value in by_value)
             rows.append((name, *(text or units.UNKNOWN for text in figures)))
         unit = f"{sweep.points[0][1].rows[0][0].unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
-        title = display.named(where(sweep, varying(run)), f"{unit} by {sweep.parameter}")
-        shown, rest = display.first(rows, display.ROWS, "engines", MORE)
+        title = display.join_parts(describe_sweep(sweep, varying_params(run)), f"{unit} by {sweep.parameter}")
+        shown, rest = display.take_first(rows, display.ROWS, "engines", MORE)
         lines = [rest] if rest else []
-        crossings = [sentence(crossing) for crossing in crossed(run) if crossing.sweep is sweep]
+        crossings = [sentence(crossing) for crossing in find_crossings(run) if crossing.sweep is sweep]
         lines += first_lines(crossings, MOST_LINES, "more crossings")
-        lines += first_lines([ending(end) for end in ended(run) if end.sweep is sweep], MOST_LINES, "more that stop")
+        lines += first_lines(
+            [describe_end(end) for end in find_ends(run) if end.sweep is sweep], MOST_LINES, "more that stop"
+        )
         heads, key = (sweep.parameter, *(units.number(value) for value, _ in sweep.points)), (sweep.parameter,)
         yield Section(title, "", heads, shown, left=key, keys=key, lines=lines, rigid=key)
     if len(of) > MOST_TABLES:
@@ -147,12 +151,12 @@ def scaling_sections(run: Run) -> Iterator[Section]:
         return
     available = run.header.host.cpu.usable_cores
     beside = "" if available is None else f", on {available:g} cores"
-    changing = [name for name in varying(run) if name != CLIENTS]
+    changing = [name for name in varying_params(run) if name != CLIENTS]
     lines = []
     for scaling in scales:
         steps = [f"{n} do × {times:.2f} ({times / n:.0%} each)" for n, times in scaling.points if n > 1]
         knee = f"knee at {scaling.knee}" if scaling.flat else f"no knee up to {scaling.knee}"
-        lines.append(f"{where(scaling.sweep, changing)}: {scaling.cell.label}: {', '.join(steps)}; {knee}")
+        lines.append(f"{describe_sweep(scaling.sweep, changing)}: {scaling.cell.label}: {', '.join(steps)}; {knee}")
     yield Section(
         f"Throughput of several clients, compared with one{beside}",
         lines=first_lines(lines, MOST_SCALINGS),
@@ -172,7 +176,7 @@ def growth_sections(
     sections, key, names = [], ("engine",), (parameter, *also)
     for phase, kind in dict.fromkeys((growth.phase, growth.kind) for growth in of):
         growths = [growth for growth in of if (growth.phase, growth.kind) == (phase, kind)]
-        held_out = sorted({held.value for growth in growths for held in growth.held_out}, key=each)
+        held_out = sorted({held.value for growth in growths for held in growth.held_out}, key=as_tuple)
         heads = ["engine", ", ".join(names), "measured"]
         for name in names:
             heads += [f"as {name} to the", LEVEL]
@@ -205,7 +209,7 @@ def _growth_lines(of: Sequence[Growth], to: Mapping[Place, str]) -> Iterator[str
 
 
 def _place(place: Place) -> str:
-    return ", ".join(f"{value:g}" for value in each(place))
+    return ", ".join(f"{value:g}" for value in as_tuple(place))
 
 
 def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, str], shared: bool) -> Iterator[str]:
@@ -214,7 +218,7 @@ def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, 
     if not figures:
         yield from ("", "", "no values")
         return
-    columns = zip(*(each(place) for place, _ in growth.points), strict=True)
+    columns = zip(*(as_tuple(place) for place, _ in growth.points), strict=True)
     yield ", ".join(f"{min(column):g} – {max(column):g}" for column in columns)
     yield units.interval(figures[0], figures[-1], write)
     if growth.fit is None:

@@ -11,9 +11,9 @@ from dyno.contracts.model import TIERS, Tier
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.results import Run
-from dyno.stats.cache import cached
+from dyno.stats.cache import cache_by_run
 from dyno.stats.doubts import ACHIEVED, Doubt, doubts
-from dyno.stats.metric import BANDWIDTH, TIME, Metric, estimated, rank
+from dyno.stats.metric import BANDWIDTH, TIME, Metric, estimate_metric, rank
 from dyno.stats.summary import NOT_YET, CellSummary, summarize
 
 BY = ", by "
@@ -63,7 +63,7 @@ class Row:
         by_kind = row.latency_by_kind_ns if len(row.latency_by_kind_ns) > 1 else {}
         # Without spaces before units, where a narrow column would break the line.
         medians = [
-            ", ".join(f"{name} {_briefly(times['p50'])}" for name, times in of.items())
+            ", ".join(f"{name} {_format_duration(times['p50'])}" for name, times in of.items())
             for of in (by_kind, row.latency_by_part_ns)
         ]
         # Bytes that client and server read from the device.
@@ -73,7 +73,7 @@ class Row:
         offered, served = row.offered_per_second, row.served_per_second
         behind = offered is not None and served is not None and served < offered * ACHIEVED
         return [
-            *filter(None, [reported(row.reported_by)]),
+            *filter(None, [reported_by_text(row.reported_by)]),
             *(doubt.short for doubt in self.doubts),
             *([f"read {units.size(read_bytes).replace(' ', '')}"] if row.temperature == "cold" else []),
             *(caveat.code for caveat in row.caveats if caveat.code != "floor"),
@@ -82,12 +82,12 @@ class Row:
         ]
 
 
-def _briefly(ns: int | None) -> str:
+def _format_duration(ns: int | None) -> str:
     """Formats a time without a blank. The least value of a histogram stands for 0, too."""
     return "0" if ns == LOWEST else units.duration(ns).replace(" ", "")
 
 
-def reported(tool: str | None) -> str:
+def reported_by_text(tool: str | None) -> str:
     """Returns 'reported by sysbench 1.0.20', the text that is shown with every figure that Dyno did not measure."""
     return f"reported by {tool}" if tool else ""
 
@@ -97,7 +97,7 @@ def figure(summary: CellSummary, by: Metric) -> str:
     metrics, the figure is the median over trials."""
     if by.pooled is not None:
         return units.duration(by.pooled(summary))
-    median = estimated(summary, by)
+    median = estimate_metric(summary, by)
     return units.UNKNOWN if median is None else units.estimate(median, by.kind)[0]
 
 
@@ -150,7 +150,7 @@ class Group:
         return self.rows[0].place
 
 
-@cached
+@cache_by_run
 def groups(run: Run) -> tuple[Group, ...]:
     """Returns the groups. Phases are in the plan's order, and tiers from volatile to power."""
     order = {phase: at for at, phase in enumerate(run.plan.phases)}
@@ -179,13 +179,13 @@ def groups(run: Run) -> tuple[Group, ...]:
     return tuple(Group(phase, tier, tuple(of)) for (phase, tier, _), of in grouped)
 
 
-def served(of: Iterable[Group]) -> bool:
+def has_server(of: Iterable[Group]) -> bool:
     """Returns whether any row has a server, so that the server's figures get a column next to the client's."""
     return any(row.summary.server is not None for group in of for row in group.rows)
 
 
-@cached
-def varying(run: Run) -> tuple[str, ...]:
+@cache_by_run
+def varying_params(run: Run) -> tuple[str, ...]:
     """Returns the parameters that differ between cells."""
     first = run.cells[0].params
     return tuple(name for name in first if any(cell.params[name] != first[name] for cell in run.cells))
@@ -194,7 +194,7 @@ def varying(run: Run) -> tuple[str, ...]:
 def named_rows(run: Run) -> Iterator[tuple[str, CellSummary]]:
     """Yields the rows without null engines, in the order of the tables. Each has a unique name for other tools, such
     as 'rand-key/sqlite'. It includes parameters, tier and outside tool if they distinguish rows."""
-    changing = varying(run)
+    changing = varying_params(run)
     rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
     several_tiers = len({row.cell.tier_name for row in rows}) > 1
     several_tools = len({row.reported_by for row in rows}) > 1
@@ -211,14 +211,14 @@ def named_rows(run: Run) -> Iterator[tuple[str, CellSummary]]:
 def sections(run: Run, of: Sequence[Group]) -> list[Section]:
     """Returns a section for each group. It has those columns of a terminal for which any row of the run has a
     value."""
-    changing, apart = varying(run), served(of)
+    changing, apart = varying_params(run), has_server(of)
     rows = [[cells(row, group.best, changing, apart) for row in group.rows] for group in of]
     used = [name for name in COLUMNS if any(each[name] for group in rows for each in group)]
     if all(row.summary.bytes_on_disk is None for group in of for row in group.rows) and "on disk" in used:
         used.remove("on disk")
     sections = []
     for group, texts in zip(of, rows, strict=True):
-        title, remark = group.place, display.explained(group.tier)
+        title, remark = group.place, display.explain_tier(group.tier)
         if group.empty:
             sections.append(Section(title, remark, lines=["Nothing was measured."]))
             continue
@@ -245,7 +245,7 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
 def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
     """Yields sections for Markdown and HTML. They have a column for each parameter, and each table has only columns
     for which it has values."""
-    changing, apart = varying(run), served(of)
+    changing, apart = varying_params(run), has_server(of)
     for group in of:
         rows = [row.summary for row in group.rows]
         heads = {"rate": f"{rows[0].unit}/s", "each": f"a {rows[0].unit}", "interval": "95 %"}
@@ -296,7 +296,7 @@ def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) ->
     ranked = (summary.throughput, "items")
     if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
         ranked = (summary.bandwidth, BANDWIDTH.kind)
-    elif summary.about.metric == TIME.name and (times := estimated(summary, TIME)) is not None:
+    elif summary.about.metric == TIME.name and (times := estimate_metric(summary, TIME)) is not None:
         ranked = (times, TIME.kind)
     # Columns in which no row has a text are dropped.
     far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)

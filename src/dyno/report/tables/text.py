@@ -25,14 +25,14 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         return
     own = [] if by_phase else wide.tables(run, of)
     own_sections = list(wide.sections(own))
-    only_own = bool(own) and not wide.beside(run)
+    only_own = bool(own) and not wide.is_shown_below(run)
     detailed = only_own or whole or by_phase
     # The samples of a baseline of the pytest plug-in, which has no preset, share a process.
     separate = run.recorded.get("preset", "") is not None
     order = ", each a run in a fresh process, in shuffled order" if separate else ", in one process"
     # The overview has no intervals.
     how = [] if detailed else [f"{order}; figures are medians"]
-    console.print(Text(f"{run.plan.suite}: {notes.fixed(run)}", "bold"))
+    console.print(Text(f"{run.plan.suite}: {notes.fixed_params(run)}", "bold"))
     console.print(f"{notes.trials(run, *how)}; {notes.length(run)}; seed {run.plan.seed}")
     console.print(notes.machine(run))
     if memory := notes.peaks(run):
@@ -42,7 +42,7 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     if run.commit:
         console.print(f"Started from commit {run.commit}")
     # `names`: printed names of phases, see `wording.answers`.
-    names, remarks = ({} if detailed else overview.called(run)), list[str]()
+    names, remarks = ({} if detailed else overview.phase_aliases(run)), list[str]()
     if detailed and not only_own:
         sections.render(table.sections(run, of), console)
     parts = [*([] if detailed else overview.sections(run)), *own_sections]
@@ -73,7 +73,7 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
 
 
 def _render_capacities(run: Run, of: Sequence[Group], console: Console) -> None:
-    console.print(Text(f"{run.plan.suite}: {notes.fixed(run)}", "bold"))
+    console.print(Text(f"{run.plan.suite}: {notes.fixed_params(run)}", "bold"))
     console.print(
         f"each probe a run in a fresh process, in shuffled order; {notes.length(run)}; seed {run.plan.seed}"
     )
@@ -96,7 +96,7 @@ def _render_capacities(run: Run, of: Sequence[Group], console: Console) -> None:
 
 def _remarks(run: Run, of: Sequence[Group], own: Sequence[wide.Wide]) -> list[str]:
     """Returns the explanations of remarks and columns below the tables. `own`: the suite's own tables."""
-    if own and not wide.beside(run):
+    if own and not wide.is_shown_below(run):
         return notes.legend([group for group in of if group.phase in wide.phases(run)], used=False) + wide.legend(run)
     return notes.legend(of) + (wide.legend(run) if own else [])
 
@@ -106,9 +106,9 @@ def as_markdown(run: Run) -> str:
     table replaces those by phase, unless its layout keeps them."""
     of = groups(run)
     own = wide.tables(run, of)
-    by_phase = [] if own and not wide.beside(run) else table.document_sections(run, of)
+    by_phase = [] if own and not wide.is_shown_below(run) else table.document_sections(run, of)
     facts = [
-        f"plan: {code(notes.fixed(run))}; {notes.length(run)}; seed {run.plan.seed}",
+        f"plan: {code(notes.fixed_params(run))}; {notes.length(run)}; seed {run.plan.seed}",
         f"machine: {plain(notes.machine(run))}",
         plain(notes.peaks(run)),
         f"measured: {plain(maker)}" if (maker := notes.maker(run)) is not None else "",
@@ -137,7 +137,7 @@ def _notes(run: Run, of: Sequence[Group], remarks: Sequence[str], tiers: Sequenc
     return [
         *(f"no number: {line}" for line in notes.failures(of)),
         *(f"not measured: {line}" for line in notes.absent(run)),
-        *dict.fromkeys(filter(None, (display.explained(group.tier) for group in of))),
+        *dict.fromkeys(filter(None, (display.explain_tier(group.tier) for group in of))),
         *remarks,
         *tiers,
         *(f"this machine: {finding.text}" for finding in machine(run)),

@@ -149,16 +149,16 @@ def percent(share: float | None, rounding: Rounding) -> str:
     if share is None:
         return UNKNOWN
     value = share * 100
-    return f"{rounded(value, 0 if value >= 10 else 1 if value >= 1 else 2, rounding):g} %"
+    return f"{round_to_digits(value, 0 if value >= 10 else 1 if value >= 1 else 2, rounding):g} %"
 
 
 def factor(value: float) -> str:
     """Formats the lower bound of a factor, rounded down: '2.4', '19'."""
     digits = 0 if value >= 10 else 1
-    return f"{rounded(value, digits, math.floor):,.{digits}f}"
+    return f"{round_to_digits(value, digits, math.floor):,.{digits}f}"
 
 
-def rounded(value: float, digits: int, rounding: Rounding) -> float:
+def round_to_digits(value: float, digits: int, rounding: Rounding) -> float:
     step = float(10**digits)
     # Rounded first, because 0.29 * 100 is a little less than 29.
     return rounding(round(value * step, 6)) / step
@@ -227,4 +227,4 @@ def two_digits(value: float, rounding: Rounding) -> str:
     if value <= 0:
         return "0"
     digits = 1 - math.floor(math.log10(value))
-    return f"{rounded(value, digits, rounding):,.{max(digits, 0)}f}"
+    return f"{round_to_digits(value, digits, rounding):,.{max(digits, 0)}f}"

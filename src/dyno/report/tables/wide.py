@@ -13,9 +13,9 @@ from dyno.contracts.model import TIERS, Fact, Tier
 from dyno.contracts.presentation import Layout
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
-from dyno.report.tables.table import Group, Row, varying
+from dyno.report.tables.table import Group, Row, varying_params
 from dyno.results import Run
-from dyno.stats.summary import CellSummary, grouped
+from dyno.stats.summary import CellSummary, group_values
 
 INTERVAL = "±"
 MEANING = f"{INTERVAL}: the longer side of the 95 % interval of the figures before it, in percent of the median"
@@ -60,10 +60,10 @@ def phases(run: Run) -> list[str]:
 
 
 def legend(run: Run) -> list[str]:
-    return [*_layout(run).legend, *([] if beside(run) else [MEANING])]
+    return [*_layout(run).legend, *([] if is_shown_below(run) else [MEANING])]
 
 
-def beside(run: Run) -> bool:
+def is_shown_below(run: Run) -> bool:
     """Returns whether the table is shown below the tables by phase. If not, it replaces them."""
     return _layout(run).beside
 
@@ -85,7 +85,7 @@ def sections(of: Sequence[Wide]) -> Iterator[Section]:
     for wide in of:
         remarks = any(line.remarks for line in wide.lines)
         yield Section(
-            display.named(wide.title, display.tier(wide.tier)),
+            display.join_parts(wide.title, display.tier(wide.tier)),
             display.meaning(wide.tier),
             [*wide.heads, *([REMARKS] if remarks else [])],
             [[*line.cells, *([", ".join(line.remarks)] if remarks else [])] for line in wide.lines],
@@ -120,7 +120,7 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         texts["engine"] = [cell.label for cell in cells]
         words.add("engine")
         keys.add("engine")
-    for name in varying(run):
+    for name in varying_params(run):
         if name not in {column.name for column in columns if column.of == "param"}:
             add_param(name, name)
     for column, following in zip(columns, [*columns[1:], None], strict=True):
@@ -141,7 +141,7 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
             texts[head] = [_rate(summary, of) for summary in summaries]
             # The interval follows the last rate of a phase. If the tables by phase are shown, they have it.
             repeated = following is not None and following.of in RATES and following.name == name
-            if not beside(run) and not repeated:
+            if not is_shown_below(run) and not repeated:
                 texts[f"{INTERVAL} {name}"] = list(map(_reach, summaries))
     # Columns of a phase that was left out have no figures.
     heads = [head for head, column_texts in texts.items() if set(column_texts) != {units.UNKNOWN}]
@@ -150,7 +150,7 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         shown = {phase: row for phase, row in by_phase.items() if phase in shown_phases}
         valid = all(row.summary.valid for row in shown.values())
         # If the tables by phase are shown, they have the remarks.
-        remarks = () if beside(run) else tuple(_remarks(shown))
+        remarks = () if is_shown_below(run) else tuple(_remarks(shown))
         lines.append(Line(cell, tuple(texts[head][at] for head in heads), valid, remarks))
     floor = _floor([rows.get(id(cell), {}) for cell in of_tier if cell.floor], shown_phases)
     title = _layout(run).title
@@ -194,7 +194,7 @@ def _reach(summary: CellSummary | None) -> str:
 
 def _remarks(rows: Mapping[str, Row]) -> list[str]:
     """Returns the remarks of the phases. A remark has the names of its phases, unless all phases have it."""
-    phases = grouped((remark, phase) for phase, row in rows.items() for remark in row.remarks())
+    phases = group_values((remark, phase) for phase, row in rows.items() for remark in row.remarks())
     return [text if len(of) == len(rows) else f"{' and '.join(of)}: {text}" for text, of in phases.items()]
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from dyno.contracts.cell import Cell
 from dyno.report.tables import display, units
-from dyno.report.tables.display import listed
-from dyno.report.tables.table import varying
+from dyno.report.tables.display import join_names
+from dyno.report.tables.table import varying_params
 from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.answer import Answer, LimitedRows
 from dyno.stats.load_limit import LoadLimit
 from dyno.stats.metric import CAPACITY, THROUGHPUT, Metric
-from dyno.stats.summary import grouped
+from dyno.stats.summary import group_values
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 FASTEST, EQUAL, UNCLEAR = "fastest", "equally fast", "can't tell"
@@ -63,7 +63,7 @@ def verdict(of: Verdict, by: Metric = THROUGHPUT) -> str:
 
 def needs(of: Verdict) -> str:
     """Formats what would decide an unclear verdict: 'needs about 6 more samples'."""
-    return f"needs {_more(of)}"
+    return f"needs {_samples_needed(of)}"
 
 
 def _need(of: Verdict, resource: str) -> str:
@@ -79,7 +79,7 @@ def _need(of: Verdict, resource: str) -> str:
     return f"needs {_least(max(1 / high - 1, 0.0))} more {resource}"
 
 
-def gated(of: Verdict, by: Metric = THROUGHPUT) -> str:
+def format_gate_verdict(of: Verdict, by: Metric = THROUGHPUT) -> str:
     """Formats the decision of a gate: 'slower by at least 12 %', 'slower by at most 4 %', "can't tell, needs …"."""
     if of.kind != "alike":
         return verdict(of, by)
@@ -93,7 +93,7 @@ def _least(share: float | None) -> str:
     return "over 0 %" if percent == "0 %" else f"at least {percent}"
 
 
-def _more(of: Verdict) -> str:
+def _samples_needed(of: Verdict) -> str:
     samples = "sample" + "s" * (of.more != 1)
     if of.blocks < FEWEST_BLOCKS:
         return f"{of.more} more {samples}, {FEWEST_BLOCKS} in all at least"
@@ -134,18 +134,18 @@ def how_within(by: Metric | None) -> str:
     )
 
 
-def how(paired: bool, level: str = LEVEL, by: Metric | None = None) -> str:
+def explain_ratios(paired: bool, level: str = LEVEL, by: Metric | None = None) -> str:
     """Returns a sentence on how the ratios of two runs were measured. `by`: the requested metric."""
     what = f"{by.needs}, before to after" if by is not None and by.needs else "speed, after to before"
     return (IN_TURNS if paired else APART).format(what=what, level=level)
 
 
-def standing(kind: str) -> str:
+def name_standing(kind: str) -> str:
     """Returns the standing of an engine, given its verdict against the best. Empty for a slower engine."""
     return {"faster": FASTEST, "alike": EQUAL, "unclear": UNCLEAR}.get(kind, "")
 
 
-def first(others: Iterable[str]) -> str:
+def best_standing(others: Iterable[str]) -> str:
     """Returns the standing of a table's best engine, given the kinds of the others' verdicts."""
     kinds = set(others)
     return UNCLEAR if "unclear" in kinds else EQUAL if "alike" in kinds else FASTEST
@@ -157,31 +157,33 @@ def first(others: Iterable[str]) -> str:
 def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     """Returns a few sentences for each tier, combination of parameters and temperature. The first sentence is the
     headline. `names`: printed names of phases."""
-    changing = varying(run)
+    changing = varying_params(run)
     groups: dict[object, list[Answer]] = {}
-    for at, of in enumerate(called(run, names)):
-        if _unproven(of):
+    for at, of in enumerate(rename_phases(run, names)):
+        if _explain_unproven(of):
             # They share a sentence, which would otherwise repeat itself for each tier and combination.
-            groups.setdefault(_unproven(of), []).append(of)
+            groups.setdefault(_explain_unproven(of), []).append(of)
             continue
         several = of.others or of.left_out or of.set_aside or of.warm or of.limited
         # An engine without a competitor gets a single sentence for all combinations of parameters.
         groups.setdefault(at if several else (of.tiers, of.best.label, of.phases), []).append(of)
     sentences = []
     for of, *others in groups.values():
-        if others and _unproven(of):
-            sentences.append(_together([of, *others], changing))
+        if others and _explain_unproven(of):
+            sentences.append(_join_unproven([of, *others], changing))
         elif others:
             alone = f"{_phases(of)}: {of.best.label} has no competitor{_at_this_tier(of)}"
-            sentences.append(f"{_where(of, ())}{alone}, with any of {len(others) + 1} combinations of parameters.")
+            sentences.append(
+                f"{_name_place(of, ())}{alone}, with any of {len(others) + 1} combinations of parameters."
+            )
         else:
             sentences.append(_answer(of, changing))
-    return sentences + [_limited(of, changing, names or {}) for of in answer.limited(run)]
+    return sentences + [_describe_limited(of, changing, names or {}) for of in answer.group_limited_rows(run)]
 
 
-def _limited(of: LimitedRows, changing: Sequence[str], names: Mapping[str, str]) -> str:
+def _describe_limited(of: LimitedRows, changing: Sequence[str], names: Mapping[str, str]) -> str:
     """Says which engines are not compared because the load generator was their limit, and the remedies."""
-    phases = {cell.label: listed([names.get(phase, phase) for phase in each]) for cell, each in of.engines}
+    phases = {cell.label: join_names([names.get(phase, phase) for phase in each]) for cell, each in of.engines}
     alike = len(set(phases.values())) == 1
     engines = [label if alike else f"{label} (in {text})" for label, text in phases.items()]
     low, high = (f"{percent:.0f}" for percent in of.percents)
@@ -191,7 +193,7 @@ def _limited(of: LimitedRows, changing: Sequence[str], names: Mapping[str, str])
     clients = f"{of.clients} client{'s' * (of.clients != 1)}"
     where = f" in {next(iter(phases.values()))}" if alike else ""
     return (
-        f"{_where(of, [name for name in changing if name != 'clients'])}{', '.join(engines)}: not compared with"
+        f"{_name_place(of, [name for name in changing if name != 'clients'])}{', '.join(engines)}: not compared with"
         f" {clients}{where}: the load generator used {percent} of the CPU that it could; try {remedy}."
     )
 
@@ -201,7 +203,7 @@ def not_compared(limit: LoadLimit) -> str:
     return f"not compared: the load generator used {limit.percent:.0f} % of the CPU that it could"
 
 
-def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
+def rename_phases(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
     """Returns the answers, with the printed names of phases."""
     known = names or {}
     renamed = []
@@ -215,29 +217,34 @@ def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
 
 def place(of: Answer, changing: Sequence[str]) -> str:
     """Returns 'get and scan together (hot), at tier process'."""
-    return display.named(_phases(of), _place(of, changing))
+    return display.join_parts(_phases(of), _place(of, changing))
 
 
 def _place(of: Answer, changing: Sequence[str]) -> str:
     """Returns 'at tier process with clients=4', which may be empty."""
-    where = _where(of, changing).removesuffix(", ")
+    where = _name_place(of, changing).removesuffix(", ")
     return where and f"{where[0].lower()}{where[1:]}"
 
 
-def ahead(of: Answer) -> dict[str, str]:
+def name_leaders(of: Answer) -> dict[str, str]:
     """Returns the standing of each engine that is not shown to be slower than the best, by its label. Empty if there
     are too few samples."""
     if not of.others or of.others[0][1].blocks < FEWEST_BLOCKS:
         return {}
-    near = _near(of)
-    return {of.best.label: first(v.kind for _, v in near), **{cell.label: standing(v.kind) for cell, v in near}}
+    near = _near_best(of)
+    return {
+        of.best.label: best_standing(v.kind for _, v in near),
+        **{cell.label: name_standing(v.kind) for cell, v in near},
+    }
 
 
 def _answer(of: Answer, changing: Sequence[str]) -> str:
-    return " ".join([f"{_where(of, changing)}{_best(of)}.", *_others(of), *_exceptions(of), *_across(of)])
+    return " ".join(
+        [f"{_name_place(of, changing)}{_best(of)}.", *_describe_others(of), *_exceptions(of), *_describe_tiers(of)]
+    )
 
 
-def _unproven(of: Answer) -> str:
+def _explain_unproven(of: Answer) -> str:
     """Returns why the best figures prove nothing; empty if they do, or if there is no other engine."""
     if not of.others or of.others[0][1].blocks >= FEWEST_BLOCKS:
         return ""
@@ -246,17 +253,17 @@ def _unproven(of: Answer) -> str:
     return f"a ratio takes {FEWEST_BLOCKS} samples of both, not {of.others[0][1].blocks}"
 
 
-def _together(answers: Sequence[Answer], changing: Sequence[str]) -> str:
+def _join_unproven(answers: Sequence[Answer], changing: Sequence[str]) -> str:
     """Returns one text for answers that prove nothing for the same reason: which engine had the best figures, and
     where."""
-    places = grouped(((of.best.label, _phases(of)), _place(of, changing)) for of in answers)
+    places = group_values(((of.best.label, _phases(of)), _place(of, changing)) for of in answers)
     best = [f"{engine} in {what}: {'; '.join(filter(None, where))}" for (engine, what), where in places.items()]
     lines = [f"{text.removesuffix(': ')}." for text in best]
-    exceptions = dict.fromkeys(text for of in answers for text in (*_exceptions(of), *_across(of)))
-    return " ".join([f"The best figures prove nothing: {_unproven(answers[0])}.", *lines, *exceptions])
+    exceptions = dict.fromkeys(text for of in answers for text in (*_exceptions(of), *_describe_tiers(of)))
+    return " ".join([f"The best figures prove nothing: {_explain_unproven(answers[0])}.", *lines, *exceptions])
 
 
-def _across(of: Answer) -> list[str]:
+def _describe_tiers(of: Answer) -> list[str]:
     if len(of.tiers) < 2:
         return []
     cells = [of.best, *(cell for cell, _ in of.others)]
@@ -268,13 +275,13 @@ def _at_this_tier(of: Answer) -> str:
     return " at this tier" if display.tiers(of.tiers) else ""
 
 
-def _where(of: Answer | LimitedRows, changing: Sequence[str]) -> str:
+def _name_place(of: Answer | LimitedRows, changing: Sequence[str]) -> str:
     """Returns 'At tier power with records=10, '. Empty if there is neither a tier nor a varying parameter."""
     params = units.params({name: of.params[name] for name in changing})
     tier = display.tiers(of.tiers)
     at_tier = f"at {tier}" if tier and len(of.tiers) == 1 else tier
     tool = f"as reported by {of.reported_by}" if of.reported_by else ""
-    where = display.named(at_tier, params and f"with {params}", tool, between=" ")
+    where = display.join_parts(at_tier, params and f"with {params}", tool, between=" ")
     return f"{where[0].upper()}{where[1:]}, " if where else ""
 
 
@@ -285,70 +292,72 @@ def _best(of: Answer) -> str:
         if of.limited:
             return f"{_phases(of)}: only {best} can be ranked{_at_this_tier(of)}, and no other engine"
         return f"{_phases(of)}: {best} has no competitor{_at_this_tier(of)}"
-    near = _near(of)
+    near = _near_best(of)
     second = of.others[0][1]
-    if why := _unproven(of):
+    if why := _explain_unproven(of):
         return f"{best} had the best figures in {what}, which proves nothing: {why}"
     if not near:
-        return f"{best} is the fastest in {what}: {_before(of)}"
-    names, blocks = listed([best, *(cell.label for cell, _ in near)]), f"{second.blocks} samples of each"
+        return f"{best} is the fastest in {what}: {_describe_lead(of)}"
+    names, blocks = join_names([best, *(cell.label for cell, _ in near)]), f"{second.blocks} samples of each"
     if all(v.kind == "alike" for _, v in near):
         most = units.percent(max(v.bound or 0.0 for _, v in near), math.ceil)
         difference = f"no difference from {best} is larger than {most} ({SURE}; {blocks})"
         return f"{names} are equally fast in {what}: {difference}"
     widest = max((v for _, v in near if v.kind == "unclear"), key=lambda v: v.more or MOST_MORE)
-    return f"{what}: no clear winner between {names} ({_more(widest)} would tell; {blocks})"
+    return f"{what}: no clear winner between {names} ({_samples_needed(widest)} would tell; {blocks})"
 
 
-def _before(of: Answer) -> str:
+def _describe_lead(of: Answer) -> str:
     """Returns by how much the best engine is ahead of the second."""
     cell, inverse = of.others[0]
     if inverse.ratio is not None and inverse.low is not None and inverse.high is not None:
         low, high = 1 / inverse.high, 1 / inverse.low
         inverse = Verdict("faster", 1 / inverse.ratio, low, high, low - 1, inverse.blocks, None)
-    text, blocks = _ahead(inverse, cell.label), f"{inverse.blocks} samples of each"
+    text, blocks = _at_least_faster(inverse, cell.label), f"{inverse.blocks} samples of each"
     if inverse.low is None or inverse.high is None or units.is_wide(inverse.low, inverse.high):
         return f"{text} ({SURE}; {blocks})"
     return f"{text} ({point(inverse)} times as fast, {SURE} of {interval(inverse)}; {blocks})"
 
 
-def _ahead(of: Verdict, other: str) -> str:
+def _at_least_faster(of: Verdict, other: str) -> str:
     """Returns 'at least 12 % faster than sqlite'."""
     if of.low is not None and of.low >= TWICE:
         return f"at least {units.factor(of.low)} times as fast as {other}"
     return f"{_least(of.bound)} faster than {other}"
 
 
-def _near(of: Answer) -> list[tuple[Cell, Verdict]]:
+def _near_best(of: Answer) -> list[tuple[Cell, Verdict]]:
     """Returns the engines with enough samples that are not shown to be slower than the best."""
     return [(cell, v) for cell, v in of.others if v.kind in ("alike", "unclear") and v.blocks >= FEWEST_BLOCKS]
 
 
-def _others(of: Answer) -> list[str]:
+def _describe_others(of: Answer) -> list[str]:
     if of.others and of.others[0][1].blocks < FEWEST_BLOCKS:
         return []
     slower = [cell.label for cell, v in of.others if v.kind == "slower"]
-    sentences = [f"Slower than {of.best.label}: {listed(slower)}."] if slower and _near(of) else []
+    sentences = [f"Slower than {of.best.label}: {join_names(slower)}."] if slower and _near_best(of) else []
     if few := [cell.label for cell, v in of.others if v.blocks < FEWEST_BLOCKS]:
-        sentences.append(f"Too few samples to rank: {listed(few)}.")
+        sentences.append(f"Too few samples to rank: {join_names(few)}.")
     return sentences
 
 
 def _exceptions(of: Answer) -> list[str]:
-    by_engine = grouped((comparison.engine.label, comparison) for comparison in of.elsewhere)
+    by_engine = group_values((comparison.engine.label, comparison) for comparison in of.elsewhere)
     parts = []
     for engine, faster in by_engine.items():
         least = min((c.verdict for c in faster), key=lambda v: v.bound or 0.0)
-        parts.append(f"{engine} is {_ahead(least, of.best.label)} in {listed([c.phase for c in faster])}")
+        parts.append(
+            f"{engine} is {_at_least_faster(least, of.best.label)} in {join_names([c.phase for c in faster])}"
+        )
     sentences = [f"But {'; '.join(parts)}."] if parts else []
     for table in of.set_aside:
         why = "not proven cold for" if table.warm else "where the load generator was the limit of"
-        names = listed([cell.label for cell in table.warm or table.limited])
+        names = join_names([cell.label for cell in table.warm or table.limited])
         sentences.append(f"Not counted: {table.phase}, {why} {names}.")
     if of.warm:
-        sentences.append(f"Not proven cold there, and not compared: {listed([cell.label for cell in of.warm])}.")
+        sentences.append(f"Not proven cold there, and not compared: {join_names([cell.label for cell in of.warm])}.")
     if of.left_out:
-        names = listed([cell.label for cell in of.left_out])
+        names = join_names([cell.label for cell in of.left_out])
         sentences.append(f"Not compared, because a phase is missing: {names}.")
     return sentences
 
@@ -360,5 +369,5 @@ def _phases(of: Answer) -> str:
         if neither:
             return f"the {count} phases together that are neither hot nor cold"
         return f"the {count} {of.temperature} phases together"
-    text = of.phases[0] if count == 1 else f"{listed(of.phases)} together"
+    text = of.phases[0] if count == 1 else f"{join_names(of.phases)} together"
     return text if neither else f"{text} ({of.temperature})"

@@ -126,7 +126,7 @@ def _expect(got: Any, expected: Any, what: str) -> None:
     expect(got, expected, what)
 
 
-def _all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:
+def _read_all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:
     """Returns all entries from a key on. Raises Wrong if two ways of reading disagree."""
     entries: list[Entry] | None = None
     for scope in (kv.reading, kv.single):
@@ -143,13 +143,13 @@ def _all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:
 def absence(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """An empty store has no entries, and the neighbours of a key are absent."""
     with opened("absence") as kv:
-        _expect(_all(kv), [], "all entries of an empty store")
+        _expect(_read_all(kv), [], "all entries of an empty store")
         with kv.writing() as writer:
             writer.put(b"mm", b"1")
         with kv.reading() as reader:
             for key in (b"m", b"mmm", b"ml", b"mn", b"mm\x00"):
                 _expect(reader.get(key), None, f"get of absent {key!r} beside b'mm'")
-        _expect(_all(kv, b"mn"), [], "seek beyond the last")
+        _expect(_read_all(kv, b"mn"), [], "seek beyond the last")
 
 
 def order(opened: Opened[OrderedKV], tier: Tier | None) -> None:
@@ -159,10 +159,10 @@ def order(opened: Opened[OrderedKV], tier: Tier | None) -> None:
             for key in _ODD[::-1]:
                 writer.put(key, b"v" + key)
         expected = [(key, b"v" + key) for key in sorted(_ODD)]
-        _expect(_all(kv), expected, "all entries")
+        _expect(_read_all(kv), expected, "all entries")
         for at, (key, _) in enumerate(expected):
-            _expect(_all(kv, key), expected[at:], f"seek of {key!r}, which exists")
-        _expect(_all(kv, b"a\x01"), [pair for pair in expected if pair[0] >= b"a\x01"], "seek between two keys")
+            _expect(_read_all(kv, key), expected[at:], f"seek of {key!r}, which exists")
+        _expect(_read_all(kv, b"a\x01"), [pair for pair in expected if pair[0] >= b"a\x01"], "seek between two keys")
 
 
 def overwrite(opened: Opened[OrderedKV], tier: Tier | None) -> None:
@@ -175,7 +175,7 @@ def overwrite(opened: Opened[OrderedKV], tier: Tier | None) -> None:
                 _expect(writer.get(b"k"), value, "get inside the transaction")
             with kv.reading() as reader:
                 _expect(reader.get(b"k"), value, "get after it")
-        _expect(len(_all(kv)), 1, "number of entries")
+        _expect(len(_read_all(kv)), 1, "number of entries")
 
 
 def delete(opened: Opened[OrderedKV], tier: Tier | None) -> None:
@@ -189,10 +189,10 @@ def delete(opened: Opened[OrderedKV], tier: Tier | None) -> None:
             writer.delete(b"b")
             writer.delete(b"x")
             _expect(writer.get(b"b"), None, "get of a key that the transaction deleted")
-        _expect(_all(kv), [(b"a", b"a"), (b"c", b"c")], "all entries after deleting")
+        _expect(_read_all(kv), [(b"a", b"a"), (b"c", b"c")], "all entries after deleting")
         with kv.writing() as writer:
             writer.put(b"b", b"again")
-        _expect(_all(kv, b"b")[0], (b"b", b"again"), "a deleted key that was put again")
+        _expect(_read_all(kv, b"b")[0], (b"b", b"again"), "a deleted key that was put again")
 
 
 def atomicity(opened: Opened[OrderedKV], tier: Tier | None) -> None:
@@ -207,7 +207,7 @@ def atomicity(opened: Opened[OrderedKV], tier: Tier | None) -> None:
                 writer.put(b"new%d" % number, b"2")
             writer.delete(b"old")
             raise PlannedFailure
-        _expect(_all(kv), [(b"old", b"1")], "all entries after a failed transaction")
+        _expect(_read_all(kv), [(b"old", b"1")], "all entries after a failed transaction")
 
 
 def persistence(opened: Opened[OrderedKV], tier: Tier | None) -> None:
@@ -219,7 +219,7 @@ def persistence(opened: Opened[OrderedKV], tier: Tier | None) -> None:
         for key, value in expected:
             writer.put(key, value)
     with opened("persistence") as kv:
-        _expect(_all(kv), expected, "all entries after opening again")
+        _expect(_read_all(kv), expected, "all entries after opening again")
 
 
 def model(opened: Opened[OrderedKV], tier: Tier | None) -> None:
@@ -239,7 +239,7 @@ def model(opened: Opened[OrderedKV], tier: Tier | None) -> None:
                         writer.put(key, truth[key])
             start = rng.choice(keys)
             expected = [(key, truth[key]) for key in sorted(truth) if key >= start]
-            _expect(_all(kv, start), expected, f"seek after transaction {step}")
+            _expect(_read_all(kv, start), expected, f"seek after transaction {step}")
 
 
 def interleaved(opened: Opened[OrderedKV], tier: Tier | None) -> None:

@@ -39,9 +39,9 @@ class Permutation:
 
     def __getitem__(self, piece: slice) -> NDArray[np.int64]:
         """Returns the numbers at these positions of the order."""
-        return self.at(np.arange(*piece.indices(self._n)))
+        return self.numbers_at(np.arange(*piece.indices(self._n)))
 
-    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    def numbers_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the number at each of these positions of the order."""
         numbers = self._permute(positions.astype(np.uint64))
         while len(outside := np.flatnonzero(numbers >= self._n)):

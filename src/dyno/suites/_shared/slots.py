@@ -37,7 +37,7 @@ class Slots:
     def _compute(self, commits: int) -> None:
         while len(self._writes) < commits:
             state = dict(self._states[-1])
-            writes = self._next(state)
+            writes = self._draw_writes(state)
             for slot, value in writes.items():
                 if value is None:
                     del state[slot]
@@ -46,7 +46,7 @@ class Slots:
             self._writes.append(writes)
             self._states.append(state)
 
-    def _next(self, state: Mapping[str, str]) -> Writes:
+    def _draw_writes(self, state: Mapping[str, str]) -> Writes:
         number = len(self._writes)
         rng = random.Random(f"{self._seed} {number}")
         if self._single:

@@ -15,7 +15,7 @@ from dyno.contracts.model import Fact, Phase, Tier, Wrong
 from dyno.contracts.roles import RemoteWorkload
 from dyno.contracts.suite import Job, Report, Reported, Work, Workload
 from dyno.host import filesystem
-from dyno.host.facts import counters, since
+from dyno.host.facts import counters, subtract_counters
 from dyno.host.procfs import mean_mhz
 
 
@@ -64,12 +64,12 @@ class OnStore(Workload):
         home = self._job.home / "conformance"
 
         @contextmanager
-        def opened(name: str, *arguments: Any) -> Iterator[Any]:
+        def open_port(name: str, *arguments: Any) -> Iterator[Any]:
             (home / name).mkdir(parents=True, exist_ok=True)
             with closing(self._job.open(home / name)) as engine, closing(self.port(engine, *arguments)) as port:
                 yield port
 
-        brief(self.checks, opened, self._job.tier, gaps={gap.check for gap in self._job.spec.gaps})
+        brief(self.checks, open_port, self._job.tier, gaps={gap.check for gap in self._job.spec.gaps})
         for store in home.iterdir() if home.exists() else ():
             self._job.remove(store)
 
@@ -105,13 +105,13 @@ class OnStore(Workload):
                 # Otherwise only the first trial would run the upkeep, because only that one has written.
                 self.keep_up()
             self.release()
-            with self._stopped():
+            with self._stop_server():
                 is_sealed = filesystem.seal(directories, sealed)
             if not is_sealed:
                 return
         self.release()
         # What the server has now is not needed any more.
-        with self._stopped(kill=True):
+        with self._stop_server(kill=True):
             for number, directory in enumerate(directories):
                 directory.mkdir(exist_ok=True)
                 filesystem.copy(sealed / str(number), directory)
@@ -135,7 +135,7 @@ class OnStore(Workload):
         return bool(files) and all(path.is_relative_to(directories[0]) for path in files)
 
     @contextmanager
-    def _stopped(self, kill: bool = False) -> Iterator[None]:
+    def _stop_server(self, kill: bool = False) -> Iterator[None]:
         """Stops the server, if the store has one, and starts it again after the block unless that raised."""
         server = self._job.server
         if server is not None:
@@ -197,16 +197,16 @@ def plausible(report: Report, threads: int) -> int:
     return 3
 
 
-def watched(call: Callable[[int], Report], limit_ns: int) -> Report:
+def call_with_facts(call: Callable[[int], Report], limit_ns: int) -> Report:
     """Calls the tool, and adds facts of the machine to its report: clock_mhz, read once after half of the time, and
-    stolen_percent, held_back_ns and overheated from `host.facts.since`."""
+    stolen_percent, held_back_ns and overheated from `host.facts.subtract_counters`."""
     clocks: list[float | None] = []
     timer = threading.Timer(limit_ns / 2e9, lambda: clocks.append(mean_mhz()))
     timer.daemon = True
     before, begin = counters(), monotonic_ns()
     timer.start()
     report = call(limit_ns)
-    stress = since(before, counters(), monotonic_ns() - begin)
+    stress = subtract_counters(before, counters(), monotonic_ns() - begin)
     timer.cancel()
     facts: dict[str, Fact] = {
         "clock_mhz": next(iter(clocks), None),
@@ -229,4 +229,4 @@ class ToolWorkload(OnStore):
         return plausible(report, self._job.clients)
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        yield Reported(partial(watched, partial(self.run, port, phase)), partial(self.check, phase))
+        yield Reported(partial(call_with_facts, partial(self.run, port, phase)), partial(self.check, phase))

@@ -5,7 +5,7 @@ Based on Douglas Camata, Wendelin: core version 0.5 upgrade and performance test
 
 from functools import partial
 
-from dyno.contracts.declarations import deferred
+from dyno.contracts.declarations import defer_import
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Proof, Suite
@@ -70,7 +70,7 @@ class ArraysSuite(Suite):
         "append",
         count="appends",
         params={"rows": 20_000, "slice_rows": 10},
-        history=deferred("dyno.suites.arrays.workload:ArraysHistory"),
+        history=defer_import("dyno.suites.arrays.workload:ArraysHistory"),
         also=Proof("update-slice", count="updates"),
     )
 

@@ -31,13 +31,13 @@ def dtype(name: str) -> Any:
     return np.dtype(BY_NAME[name].dtype)
 
 
-def stored(name: str, values: Array) -> Array:
+def convert_to_stored(name: str, values: Array) -> Array:
     """Converts values for libraries without a type for times: times become whole numbers."""
     return values.view("i8") if BY_NAME[name].sql == "time" else values
 
 
-def restored(name: str, values: Array) -> Array:
-    """Reverses `stored`."""
+def convert_from_stored(name: str, values: Array) -> Array:
+    """Reverses `convert_to_stored`."""
     return values.view(dtype(name)) if BY_NAME[name].sql == "time" else values
 
 
@@ -104,7 +104,7 @@ def pieces(array: Any, step: int = STEP) -> Iterator[Array]:
     return (array[at : at + step] for at in range(0, len(array), step))
 
 
-def total(column: str, parts: Iterable[Array]) -> int | float:
+def sum_pieces(column: str, parts: Iterable[Array]) -> int | float:
     """Returns the sum of a column's pieces."""
     import numpy as np
 

@@ -34,7 +34,7 @@ class Rows:
         return self.dataset.chunk(range(self.model.rows, self.model.rows + count))
 
     def update(self, port: Arrays, number: int) -> None:
-        version = self.model.next(number)
+        version = self.model.next_version(number)
         port.update(Change(self.model.part(number).start, self.model.values(number, version)))
         self.model.update(number, version)
 

@@ -155,7 +155,7 @@ class Reference:
             raise Wrong(f"the sum of {name} is of type {type(answer).__name__}, expected {words}")
         if BY_NAME[name].exact:
             expect(int(answer), expected, f"the sum of {name}")
-        elif not near(float(answer), float(expected), SUM_ERROR):
+        elif not is_near(float(answer), float(expected), SUM_ERROR):
             raise Wrong(f"the sum of {name}: got {float(answer)!r}, expected {expected!r} within {SUM_ERROR:g}")
         return 1
 
@@ -170,12 +170,12 @@ class Reference:
                 raise Wrong(f"mean and deviation of {name} are of type {type(pair).__name__}, expected two floats")
             kinds = (("mean", SUM_ERROR), ("standard deviation", DEVIATION_ERROR))
             for (what, error), got, expected in zip(kinds, pair, self.stats(name), strict=True):
-                if not near(got, expected, error):
+                if not is_near(got, expected, error):
                     raise Wrong(f"the {what} of {name}: got {got!r}, expected {expected!r} within {error:g}")
         return 2 * len(names)
 
 
-def near(got: float, expected: float, error: float) -> bool:
+def is_near(got: float, expected: float, error: float) -> bool:
     """Returns whether the relative error is at most `error`. False for NaN."""
     return abs(got - expected) <= error * abs(expected)
 
@@ -209,7 +209,7 @@ class Model(Reference):
         """Returns the values of a slice's updated columns in that version."""
         return self.dataset.chunk(self.part(number), version, UPDATED)
 
-    def next(self, number: int) -> int:
+    def next_version(self, number: int) -> int:
         """Returns the version that a slice's next update writes."""
         return self.updated[number][0] + 1 if number in self.updated else 1
 

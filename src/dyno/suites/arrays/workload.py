@@ -41,7 +41,7 @@ class ClientWork:
         if self._round or not rows:
             return
 
-        def appended(part: range, chunk: Chunk, answers: Sequence[Any]) -> int:
+        def record_append(part: range, chunk: Chunk, answers: Sequence[Any]) -> int:
             for answer in answers:
                 if type(answer) is Failure:
                     # Stop here, since all later rows would be at wrong positions.
@@ -57,7 +57,7 @@ class ClientWork:
                 yield Operations(
                     calls=lambda write: (write,),
                     arguments=[chunk],
-                    check=partial(appended, part, chunk),
+                    check=partial(record_append, part, chunk),
                     weights=[len(part)],
                     held=held,
                     sizes=self._sizes([len(part) * ROW_BYTES]),
@@ -107,7 +107,7 @@ class ClientWork:
     def updates(self) -> Slices:
         """Yields updates of adjacent slices in random order. All are updated before one is updated again."""
 
-        def updated(versions: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
+        def record_updates(versions: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
             for (number, version), answer in zip(versions, answers, strict=False):
                 if type(answer) is Failure:
                     raise Wrong(f"slice {number} was not updated: {answer.error}")
@@ -121,7 +121,7 @@ class ClientWork:
             positions = range(at, min(at + SLICE_OPERATIONS, first + updates))
             # Avoid updating a slice twice in one batch, since versions are known only after the check.
             numbers = dict.fromkeys(int(order[each % count : each % count + 1][0]) for each in positions)
-            versions = [(number, self._model.next(number)) for number in numbers]
+            versions = [(number, self._model.next_version(number)) for number in numbers]
             changes = [
                 Change(self._model.part(number).start, self._model.values(number, version))
                 for number, version in versions
@@ -129,7 +129,7 @@ class ClientWork:
             yield Operations(
                 calls=lambda _: (self._port.update,),
                 arguments=changes,
-                check=partial(updated, versions),
+                check=partial(record_updates, versions),
                 sizes=self._sizes([(change.stop - change.start) * bytes_of(UPDATED) for change in changes]),
             )
 

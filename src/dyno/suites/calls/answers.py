@@ -64,13 +64,13 @@ def _feed(update: Update, value: Any) -> bool:
     if plain := _PLAIN.get(kind):
         return _put(update, kind.__name__, plain(value))
     if kind in (list, tuple):
-        return _all(update, kind.__name__, value)
+        return _feed_all(update, kind.__name__, value)
     if kind in (set, frozenset):
-        return _unordered(update, kind.__name__, [digest(each) for each in value])
+        return _put_unordered(update, kind.__name__, [digest(each) for each in value])
     if kind is dict:
         pairs = [(digest(key), digest(each)) for key, each in value.items()]
         joined = [None if key is None or each is None else key + each for key, each in pairs]
-        return _unordered(update, kind.__name__, joined)
+        return _put_unordered(update, kind.__name__, joined)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if (kind.__module__, kind.__qualname__) in _BY_REPR:
         return _put(update, name, repr(value).encode())
@@ -80,9 +80,9 @@ def _feed(update: Update, value: Any) -> bool:
             return False
         return _put(update, f"{name} {value.dtype!r} {value.shape}", value.tobytes())
     if hasattr(kind, "__dataclass_fields__"):
-        return _all(update, name, [getattr(value, each) for each in kind.__dataclass_fields__])
+        return _feed_all(update, name, [getattr(value, each) for each in kind.__dataclass_fields__])
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return _all(update, name, tuple(value))
+        return _feed_all(update, name, tuple(value))
     if hasattr(kind, "__members__"):
         return _put(update, name, str(value.name).encode(errors="surrogatepass"))
     return False
@@ -95,11 +95,11 @@ def _put(update: Update, name: str, content: bytes) -> bool:
     return True
 
 
-def _all(update: Update, name: str, values: Any) -> bool:
+def _feed_all(update: Update, name: str, values: Any) -> bool:
     _put(update, name, str(len(values)).encode())
     return all(_feed(update, each) for each in values)
 
 
-def _unordered(update: Update, name: str, digests: list[bytes | None]) -> bool:
+def _put_unordered(update: Update, name: str, digests: list[bytes | None]) -> bool:
     known = sorted(each for each in digests if each is not None)
     return len(known) == len(digests) and _put(update, name, b"".join(known))

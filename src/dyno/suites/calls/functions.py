@@ -43,7 +43,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
-def unfinished(function: Callable[..., Any]) -> str | None:
+def explain_unmeasurable(function: Callable[..., Any]) -> str | None:
     """Returns why a call of the function runs nothing of it. None for functions that can be measured."""
     for attempted in (function, type(function).__call__):
         for kind, creates, _, how in UNFINISHED[1:]:
@@ -64,7 +64,7 @@ def check_finished(answers: Sequence[Any]) -> None:
                 raise Wrong(NOT_RUN.format(kind=kind, how=how))
 
 
-def described(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Returns the type and text of an exception of the user's code in one line, with the file and line that raised
     it."""
     line = f"{type(error).__name__}: {' '.join(exception_text(error).split())}".removesuffix(": ")
@@ -166,7 +166,7 @@ class Calls:
         except MemoryError:
             raise
         except Exception as error:
-            raise Wrong(f"setup raised {described(error)}") from error
+            raise Wrong(f"setup raised {describe_exception(error)}") from error
 
     def close(self) -> None:
         """Ends calls that are still running, and closes the event loop."""

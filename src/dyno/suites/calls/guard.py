@@ -35,7 +35,7 @@ class Guard:
         self._threads, self._output = threading.active_count(), _size()
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watch_block(self) -> Iterator[None]:
         """Watches the block, in which the user's code runs. A child that this code forked ends with the block."""
         self._active = True
         self._begin()
@@ -54,7 +54,7 @@ class Guard:
             self._children_came_back[0] = 1
             os._exit(0)
 
-    def forked(self) -> str | None:
+    def find_fork(self) -> str | None:
         """Returns what is wrong if a child of the function has returned from it. Ends this process if it is such a
         child."""
         self._end_child()
@@ -66,9 +66,9 @@ class Guard:
             return None
         return "it forks, and the child returns from the function too: end a child with os._exit"
 
-    def wrong(self) -> str | None:
+    def find_fault(self) -> str | None:
         """Returns what the function did that makes its figures void; None if nothing."""
-        if why := self.forked():
+        if why := self.find_fork():
             return why
         for descriptor, (name, before) in enumerate(zip(STANDARD, self._files, strict=True)):
             if (now := _file(descriptor)) != before:

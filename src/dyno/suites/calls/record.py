@@ -97,7 +97,7 @@ class Record:
         return record
 
     @classmethod
-    def merged(cls, records: Iterable[Record]) -> Record:
+    def merge_records(cls, records: Iterable[Record]) -> Record:
         """Returns the record of all clients. Raises Wrong if two of them disagree."""
         whole, *others = records
         for other in others:

@@ -22,7 +22,14 @@ from dyno.host.process import users_directory
 from dyno.suites._shared.store import OnStore
 from dyno.suites.calls import DIRECTORY, FUNCTION
 from dyno.suites.calls.answers import digest
-from dyno.suites.calls.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, described, is_async, unfinished
+from dyno.suites.calls.functions import (
+    NEEDS_ASYNC,
+    NEEDS_ONE_BY_ONE,
+    Calls,
+    describe_exception,
+    explain_unmeasurable,
+    is_async,
+)
 from dyno.suites.calls.guard import Guard
 from dyno.suites.calls.imports import also_beside, imported_code
 from dyno.suites.calls.port import Call
@@ -71,7 +78,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         if self._function is None:
             # The user's files are relative to it.
             os.chdir(self._directory)
-            with self._guard.watching():
+            with self._guard.watch_block():
                 self._load()
 
     def _load(self) -> None:
@@ -79,12 +86,12 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         inflight, floor = int(params["inflight"]), self._job.spec.floor
         self._function = port.function(inflight > 1)
         name = str(self._job.options.get(FUNCTION, ""))
-        if why := unfinished(self._function):
+        if why := explain_unmeasurable(self._function):
             raise Refused(f"{name}: {why}")
         if inflight > 1 and not is_async(self._function):
             raise Refused(f"{name}: {NEEDS_ASYNC}")
         if params["arguments"] and not floor:
-            self._arguments = _listed(port.load(str(params["arguments"])), str(params["arguments"]))
+            self._arguments = _list_arguments(port.load(str(params["arguments"])), str(params["arguments"]))
         elif params["arguments"]:
             self._arguments = [None]
         if params["check"] and not floor:
@@ -92,7 +99,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         if params["setup"]:
             if inflight > 1 or self._job.clients > 1:
                 raise Refused(NEEDS_ONE_BY_ONE)
-            self._setup = _nothing if floor else port.load(str(params["setup"]))
+            self._setup = _do_nothing if floor else port.load(str(params["setup"]))
         end = monotonic_ns() + WATCHED_NS
         for argument in self._arguments or ():
             if self._setup is not None or floor or monotonic_ns() > end:
@@ -106,12 +113,12 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         assert self._function is not None
         self._record = Record(1 if self._arguments is None else len(self._arguments))
         calls = Calls(self._function, self._arguments, self._judge, self._setup, int(self._job.params["inflight"]))
-        with self._guard.watching():
+        with self._guard.watch_block():
             try:
                 yield calls
             finally:
                 calls.close()
-        self._wrong, self._caveats = self._guard.wrong(), list(self._guard.caveats())
+        self._wrong, self._caveats = self._guard.find_fault(), list(self._guard.caveats())
         if os.getpid() != self._pid:
             # This is the process of one of several clients.
             found = {"wrong": self._wrong, "caveats": [(each.code, each.text) for each in self._caveats]}
@@ -130,7 +137,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         yield from port.warm_up(first) if round >= WARM else port.slices(first)
 
     def _judge(self, positions: Sequence[int], arguments: Sequence[Any], answers: Sequence[Any]) -> int:
-        if why := self._guard.forked():
+        if why := self._guard.find_fork():
             raise Wrong(why)
         if self._job.spec.floor:
             return 0
@@ -145,7 +152,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
             except MemoryError:
                 raise
             except Exception as error:
-                raise Wrong(f"check raised {described(error)}") from error
+                raise Wrong(f"check raised {describe_exception(error)}") from error
             if not right:
                 raise Wrong(f"argument {at + 1:,} ({brief(argument)}) was answered {brief(answer)}: wrong, by check")
             compared += 1
@@ -159,7 +166,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
             self._wrong = next(filter(None, (each["wrong"] for each in found)), None)
             self._caveats = [Caveat(*each) for each in {tuple(pair) for one in found for pair in one["caveats"]}]
             if self._wrong is None:
-                self._record = Record.merged(map(Record.of_json, found))
+                self._record = Record.merge_records(map(Record.of_json, found))
         self._stop_if_wrong()
         for at, (before, argument) in enumerate(zip(self._inputs, self._arguments or (), strict=False)):
             if before is not None and digest(argument) != before:
@@ -170,7 +177,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         return 0
 
     def _stop_if_wrong(self) -> None:
-        wrong = self._wrong or self._guard.wrong()
+        wrong = self._wrong or self._guard.find_fault()
         if wrong is not None:
             raise Wrong(wrong)
 
@@ -199,7 +206,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
                 yield Caveat("installed", f"runs the installed {name}, not the {name} in the directory of the code")
 
 
-def _listed(value: Any, name: str) -> Sequence[Any]:
+def _list_arguments(value: Any, name: str) -> Sequence[Any]:
     """Returns the arguments as a list. Raises Refused."""
     if callable(value):
         try:
@@ -207,7 +214,7 @@ def _listed(value: Any, name: str) -> Sequence[Any]:
         except MemoryError:
             raise
         except Exception as error:
-            raise Refused(f"{name} raised {described(error)}") from error
+            raise Refused(f"{name} raised {describe_exception(error)}") from error
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         raise Refused(f"{name}: expected a list of arguments, got {type(value).__name__}")
     arguments = list(value)
@@ -216,7 +223,7 @@ def _listed(value: Any, name: str) -> Sequence[Any]:
     return arguments
 
 
-def _nothing(*arguments: Any) -> None:
+def _do_nothing(*arguments: Any) -> None:
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from dyno.contracts.model import Phase, Preset, UsageError, Value
 from dyno.contracts.roles import EngineEntry, RequestDefinedSuite, ShortFormSuite, ShortRequest
-from dyno.contracts.settings import Setting, boolean, integer, unknown
+from dyno.contracts.settings import Setting, boolean, integer, unknown_name_message
 from dyno.suites.commands.short_form import SHORT_FORM, build_request
 
 COLD = "execute-cold"
@@ -93,7 +93,9 @@ class CommandsSuite(RequestDefinedSuite, ShortFormSuite):
         )
         for name in variables:
             if f"{{{name}}}" not in texts:
-                raise UsageError(f"{unknown('suite commands: parameter', name, own)} No command has {{{name}}}")
+                raise UsageError(
+                    f"{unknown_name_message('suite commands: parameter', name, own)} No command has {{{name}}}"
+                )
         definition = {DIRECTORY: relpath(base), VARIABLES: variables}
         # Of two programs that write different things, the first is right.
         first = engines[0] if engines else None

@@ -175,7 +175,7 @@ def _pick(content: bytes, key: bytes) -> Record | None:
     return _record(content[first:last])
 
 
-def _all(content: bytes) -> Iterator[Record]:
+def _unpack_records(content: bytes) -> Iterator[Record]:
     """Yields every record of a batch."""
     (count,) = _COUNT.unpack_from(content)
     offsets = struct.unpack_from(f">{count + 1}I", content, _COUNT.size + count * KEY_BYTES)
@@ -187,7 +187,9 @@ class BatchReader:
 
     def __init__(self, kv: KVReader, packer: Packer, size: int) -> None:
         self._first, self._seek, self._decompress = kv.first, kv.seek, packer.decompress
-        self.get, self.iterate = (self._get_single, self._each) if size == 1 else (self._get, self._every)
+        self.get, self.iterate = (
+            (self._get_single, self._read_singles) if size == 1 else (self._get, self._read_batches)
+        )
 
     def _get(self, key: bytes) -> Record | None:
         entry = self._first(key)
@@ -197,12 +199,12 @@ class BatchReader:
         entry = self._first(key)
         return None if entry is None or entry[0] != key else _record(self._decompress(entry[1]))
 
-    def _every(self, start: bytes) -> list[Record]:
+    def _read_batches(self, start: bytes) -> list[Record]:
         """Returns all records of the batches from key `start` on, in key order."""
         decompress = self._decompress
-        return [record for _, value in self._seek(start) for record in _all(decompress(value))]
+        return [record for _, value in self._seek(start) for record in _unpack_records(decompress(value))]
 
-    def _each(self, start: bytes) -> list[Record]:
+    def _read_singles(self, start: bytes) -> list[Record]:
         decompress = self._decompress
         return [_record(decompress(value)) for _, value in self._seek(start)]
 

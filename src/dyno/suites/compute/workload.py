@@ -67,7 +67,7 @@ class Reference:
         if name == "sin":
             return self._sines(answer)
         if name not in self._answers:
-            self._answers[name] = self._expected(name)
+            self._answers[name] = self._compute_answer(name)
         got = as_array(name, answer)
         expected = np.atleast_1d(np.asarray(self._answers[name], dtype=np.float64))
         if got.shape != expected.shape:
@@ -98,7 +98,7 @@ class Reference:
         for start in range(0, len(arrays[0]), CHUNK):
             yield tuple(array[start : start + CHUNK].astype(np.longdouble) for array in arrays)
 
-    def _expected(self, name: str) -> Any:
+    def _compute_answer(self, name: str) -> Any:
         if name == "max":
             return self._arrays[X].max()
         if name != "corr":
@@ -210,7 +210,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
     def conformance(self) -> None:
         """`prepare` checks the engine before its first operation instead, since opening it is measured."""
 
-    def _opened(self) -> Compute:
+    def _open_port(self) -> Compute:
         if self._port is None:
             self._port = self._job.port(self.engine())
         return self._port
@@ -234,7 +234,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
             return
         if phase.name == "corr" and self._size < 2:
             raise Absent("a correlation needs at least two pairs")
-        port = self._opened()
+        port = self._open_port()
         if not self._checked and not self._job.spec.floor:
             brief(port, self._dtype, {gap.check for gap in self._job.spec.gaps})
             self._handle = None
@@ -270,7 +270,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
         assert self._operation is not None
         operation, call = self._operation, self._operation
 
-        def timed(handle: Any) -> Any:
+        def time_operation(handle: Any) -> Any:
             # For the share of the bandwidth. Recording takes a thousandth of the operation's time at these sizes.
             begin = perf_counter_ns()
             answer = operation(handle)
@@ -278,7 +278,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
             return answer
 
         if self._size >= UNCACHED:
-            call = timed
+            call = time_operation
         left = max(min(int(self._params["repeats"]), PHASE_NUMBERS // self._size), LEAST_REPEATS)
         most = max((SLICE_SINES if phase.name == "sin" else SLICE_NUMBERS) // self._size, 1)
         cached = most == 1 and self._size <= UNCACHED
@@ -305,7 +305,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
     def _start(self, _: Any) -> tuple[Any, tuple[int, int, int]]:
         """Opens the engine and computes the first average. Returns it with the durations of the parts in ns."""
         begin = perf_counter_ns()
-        port = self._opened()
+        port = self._open_port()
         opened = perf_counter_ns()
         self._handle = port.load(self._arrays)
         loaded = perf_counter_ns()

@@ -14,7 +14,7 @@ from typing import IO, Any
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password
 from dyno.suites.http import curl
-from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url, checked, percent_encoded, redirected
+from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url, check_url, follow_redirect, percent_encoded
 from dyno.suites.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
 
 LOOK_SECONDS, NO_SOCKET_SECONDS = 0.2, 0.001
@@ -77,9 +77,9 @@ class Client:
 
         `fresh`: use a new connection. Raises UsageError for a malformed URL or an unusable file.
         """
-        url, options = checked(url), self._options
+        url, options = check_url(url), self._options
         for retries in count():
-            with self._writing(options.dump_header, options.output):
+            with self._open_outputs(options.dump_header, options.output):
                 result = record(self._hops(url, fresh), options)
             if retries == options.retry or not TRANSIENT & {result["exitcode"], result["http_code"]}:
                 break
@@ -91,10 +91,10 @@ class Client:
         return result
 
     @contextmanager
-    def _writing(self, header: Path | None, body: Path | None) -> Iterator[None]:
+    def _open_outputs(self, header: Path | None, body: Path | None) -> Iterator[None]:
         """Writes the heads and bodies of responses to files in the block; -: standard output. Raises UsageError."""
         try:
-            with _opened(header) as self._head_output, _opened(body) as self._output:
+            with _open_output(header) as self._head_output, _open_output(body) as self._output:
                 yield
                 if self._write_error is not None:
                     raise self._write_error
@@ -138,7 +138,7 @@ class Client:
             with suppress(ValueError):
                 # libcurl will report the invalid host.
                 target = ascii_url(target)
-            options, url = redirected(options, hops[-1].info["http_code"], url, target), target
+            options, url = follow_redirect(options, hops[-1].info["http_code"], url, target), target
 
     def _hop(self, url: str, options: Options, left: float | None, fresh: bool) -> Hop:
         c, handle = self._c, self._handle
@@ -146,7 +146,7 @@ class Client:
         # libcurl takes 0 for no timeout.
         handle.setopt(c.TIMEOUT_MS, 0 if left is None else max(round(1e3 * left), 1))
         start = perf_counter_ns()
-        with prepared(c, handle, options, url):
+        with prepare_handle(c, handle, options, url):
             exitcode, error = self._perform()
         elapsed_us = (perf_counter_ns() - start) // 1_000
         at, info = curl.moments(handle), curl.information(handle)
@@ -191,20 +191,20 @@ class Client:
             self._multi.remove_handle(self._handle)
 
 
-def _opened(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
+def _open_output(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
     return path.open("wb") if path and str(path) != "-" else nullcontext(sys.stdout.buffer if path else None)
 
 
 @contextmanager
-def prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
+def prepare_handle(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
     """Prepares a handle, which may have been used before, for a request. Raises UsageError for an unreadable file."""
-    data: bytes | None = curl.encoded(options.data)
+    data: bytes | None = curl.encode_value(options.data)
     handle.unsetopt(c.CUSTOMREQUEST)
     handle.setopt(c.HTTPGET, 1)
     # Unset the headers: an empty list would keep those of the previous request.
     handle.unsetopt(c.HTTPHEADER)
     if options.header:
-        handle.setopt(c.HTTPHEADER, curl.encoded(list(options.header)))
+        handle.setopt(c.HTTPHEADER, curl.encode_value(list(options.header)))
     if options.get and data is not None:
         url += ("&" if "?" in url else "?") + percent_encoded(data)
     elif data is not None:
@@ -226,14 +226,14 @@ def prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
         if options.head:
             handle.setopt(c.NOBODY, 1)
         if options.request is not None:
-            handle.setopt(c.CUSTOMREQUEST, curl.encoded(options.request))
+            handle.setopt(c.CUSTOMREQUEST, curl.encode_value(options.request))
         cookie = ";".join(text for text in options.cookie if "=" in text) or None
         for option, value in ((c.USERPWD, options.user), (c.COOKIE, cookie)):
             if value is None:
                 handle.unsetopt(option)
             else:
-                handle.setopt(option, curl.encoded(value))
-        handle.setopt(c.URL, curl.encoded(url))
+                handle.setopt(option, curl.encode_value(value))
+        handle.setopt(c.URL, curl.encode_value(url))
         yield
 
 

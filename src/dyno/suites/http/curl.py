@@ -13,7 +13,7 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password
-from dyno.contracts.safe_read import MIB, opened
+from dyno.contracts.safe_read import MIB, open_regular_file
 from dyno.contracts.settings import format_value
 from dyno.host import installation
 from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url
@@ -37,7 +37,7 @@ def pycurl() -> ModuleType:
     try:
         import pycurl as module
     except ImportError:
-        raise UsageError(f"requests need pycurl: {installation.extra('http')}") from None
+        raise UsageError(f"requests need pycurl: {installation.extra_command('http')}") from None
     imported: ModuleType = module
     return imported
 
@@ -93,7 +93,7 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
     handle = c.Curl()
     for option, value in settings:
         if value is not None:
-            handle.setopt(option, encoded(value))
+            handle.setopt(option, encode_value(value))
     flags = {
         "http1_0": c.CURL_HTTP_VERSION_1_0,
         "http1_1": c.CURL_HTTP_VERSION_1_1,
@@ -122,14 +122,14 @@ def form_part(text: str) -> tuple[Any, Any]:
     part = [c.FORM_FILE, path] if mark == "@" else [c.FORM_CONTENTS, read(path) if mark else value]
     for key, setting in re.findall(r";(\w+)=([^;]*)", attributes):
         part += [c.FORM_CONTENTTYPE if key == "type" else c.FORM_FILENAME, setting]
-    return encoded(name), tuple(map(encoded, part))
+    return encode_value(name), tuple(map(encode_value, part))
 
 
 def read(path: str) -> bytes:
     """Returns the content of a file; -: of standard input. Raises UsageError."""
     if path == "-":
         return sys.stdin.buffer.read()
-    with opened(Path(path), MOST_DATA) as file:
+    with open_regular_file(Path(path), MOST_DATA) as file:
         return file.read()
 
 
@@ -140,7 +140,7 @@ def _proxy(url: str) -> str:
         raise UsageError(f"--proxy {format_value(mask_password(url))} is no address: {error}") from None
 
 
-def encoded(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
     """Encodes a value for libcurl.
 
     Text becomes UTF-8 (or the bytes of the command line), paths become the system's bytes. Lists are encoded by item.
@@ -149,7 +149,7 @@ def encoded(value: Any) -> Any:
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, Path):
         return os.fsencode(value)
-    return [encoded(item) for item in value] if isinstance(value, list) else value
+    return [encode_value(item) for item in value] if isinstance(value, list) else value
 
 
 # -- what a handle reports about its last request ---------------------------------------------------------------

@@ -13,7 +13,7 @@ from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
 from dyno.suites.http import curl
-from dyno.suites.http.client import prepared
+from dyno.suites.http.client import prepare_handle
 from dyno.suites.http.options import Options
 
 AWAKE_NS = 200_000
@@ -96,7 +96,7 @@ class CurlRequester:
         handle.setopt(c.FOLLOWLOCATION, int(options.location))
         handle.setopt(c.MAXREDIRS, options.max_redirs)
         # libcurl copies the headers and the body, which all requests share.
-        with prepared(c, handle, options, ""):
+        with prepare_handle(c, handle, options, ""):
             pass
         if options.max_time is not None:
             handle.setopt(c.TIMEOUT_MS, round(1e3 * options.max_time))
@@ -119,7 +119,7 @@ class CurlRequester:
             if self._wake is not None and self._wake <= moment:
                 self._wake = None
                 _, running = self._multi.socket_action(c.SOCKET_TIMEOUT, 0)
-            for descriptor, events in self._ready(min(until, self._wake or until), running):
+            for descriptor, events in self._wait_for_sockets(min(until, self._wake or until), running):
                 bits = (
                     (c.CSELECT_IN if events & (select.EPOLLIN | select.EPOLLHUP) else 0)
                     | (c.CSELECT_OUT if events & select.EPOLLOUT else 0)
@@ -168,7 +168,7 @@ class CurlRequester:
 
     # -- the event loop -------------------------------------------------------------------------------------
 
-    def _ready(self, until: int, running: int) -> list[tuple[int, int]]:
+    def _wait_for_sockets(self, until: int, running: int) -> list[tuple[int, int]]:
         """Returns the sockets that are ready. Waits for the first one until the moment `until`."""
         left = until - now()
         if running < self._running or left <= AWAKE_NS:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import format_value, unknown
+from dyno.contracts.settings import format_value, unknown_name_message
 
 PORTS = {"http": 80, "https": 443}
 """Default port of each supported scheme."""
@@ -95,12 +95,12 @@ class Options:
     data: bytes | str | None = None
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> Options:
+    def from_dict(cls, values: dict[str, Any]) -> Options:
         """Creates options from a dict. Raises UsageError for an unknown name, and like `check`."""
         names = [field.name for field in fields(cls)]
         for name in values:
             if name not in names:
-                raise UsageError(unknown("option", name, names))
+                raise UsageError(unknown_name_message("option", name, names))
         if isinstance(cookie := values.get("cookie", ()), str):
             values = {**values, "cookie": (cookie,)}
         options = cls(**values)
@@ -147,7 +147,7 @@ def _flag(name: str) -> str:
     return "--" + {"http1_0": "http1.0", "http1_1": "http1.1"}.get(name, name).replace("_", "-")
 
 
-def redirected(options: Options, status: int, source: str, target: str) -> Options:
+def follow_redirect(options: Options, status: int, source: str, target: str) -> Options:
     """Returns the options of the request that follows a redirect from the URL `source` to `target`.
 
     Like `curl -L`, it changes the method after some statuses unless --request sets it, and sends no credentials to
@@ -173,7 +173,7 @@ def redirected(options: Options, status: int, source: str, target: str) -> Optio
 # -- URLs -----------------------------------------------------------------------------------------------------
 
 
-def checked(url: str) -> str:
+def check_url(url: str) -> str:
     """Returns the URL in ASCII. Like curl, adds http:// to a URL without a scheme. Raises UsageError."""
     whole = url if "://" in url else f"http://{url}"
     try:

@@ -79,7 +79,7 @@ def fine(requests: Iterable[Mapping[str, int | None]]) -> list[str]:
 # -- many requests ------------------------------------------------------------------------------------------
 
 
-def repeated(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
+def summarize_requests(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
     """Summarises requests: percentiles in seconds of those that succeeded, and counts of the others' errors."""
     values: dict[str, list[float]] = {name: [] for name in (*TIMES, *STAGES)}
     codes, errors = Counter[str](), Counter[str]()

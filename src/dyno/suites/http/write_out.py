@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 from dyno.suites.http.client import MOMENTS
 
 FIELDS = {
@@ -21,17 +21,17 @@ FIELDS = {
 VARIABLES = {each.split("=")[-1]: (each.split("=")[0], form) for form in FIELDS for each in FIELDS[form].split()}
 
 
-def filled(text: str, record: Mapping[str, Any]) -> str:
+def fill_template(text: str, record: Mapping[str, Any]) -> str:
     """Returns the text with its variables replaced. Raises UsageError for an unknown variable."""
 
-    def replaced(match: re.Match[str]) -> str:
+    def replace_variable(match: re.Match[str]) -> str:
         if match[1] is None:
             return {"n": "\n", "r": "\r", "t": "\t", "%": "%"}[match[0][1]]
         if match[0].startswith("%header"):
             raise UsageError(f"--write-out: {match[0]} is not supported; -D writes all headers")
         if match[1] not in VARIABLES:
-            raise UsageError(f"--write-out: {unknown('variable', match[1], VARIABLES)}")
+            raise UsageError(f"--write-out: {unknown_name_message('variable', match[1], VARIABLES)}")
         name, form = VARIABLES[match[1]]
         return format(record.get(name) or (0 if form or name == "http_version" else ""), form)
 
-    return re.sub(r"%(?:header)?\{([^}]*)\}|\\[nrt]|%%", replaced, text)
+    return re.sub(r"%(?:header)?\{([^}]*)\}|\\[nrt]|%%", replace_variable, text)

@@ -38,7 +38,7 @@ class Ndarrays(Protocol):
         return None
 
 
-def split(region: Region, sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Region]]:
+def split_region(region: Region, sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Region]]:
     """Splits a region at the borders of chunks of these sizes. Yields each chunk's position in the grid, and
     its part of the region."""
     axes = list(zip(region, sizes, strict=True))

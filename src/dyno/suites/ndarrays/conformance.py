@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dyno.contracts.equality import expect
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Opened, by_name
-from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region, split
+from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region, split_region
 
 ITEM_BYTES, BLOCK_BYTES = 4, 32 << 20
 """Size of a value, and the maximum size of a block of several chunks."""
@@ -46,7 +46,7 @@ class Expected:
         for axis in reversed(range(len(sizes))):
             count = most_bytes // (prod(sizes) * ITEM_BYTES)
             sizes[axis] *= max(1, min(count, -(-self.shape[axis] // sizes[axis])))
-        return [region for _, region in split(self.whole, sizes)]
+        return [region for _, region in split_region(self.whole, sizes)]
 
     def check(self, region: Region, answer: Any) -> int:
         """Compares a region. Returns the number of compared answers. Raises Wrong."""
@@ -62,7 +62,7 @@ def _check_array(opened: Opened[Ndarrays], tier: Tier | None, shape: Sequence[in
     regions += [tuple(slice(1, min(size, length)) for length in shape) for size in (3, 5)]
     regions.append(expected.whole)
     with opened(name, shape, chunks) as port:
-        for _, region in reversed([*split(expected.whole, chunks)]):
+        for _, region in reversed([*split_region(expected.whole, chunks)]):
             block = expected.block(region)
             port.write(Block(region, -block.values))
             port.write(block)

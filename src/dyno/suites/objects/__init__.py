@@ -5,7 +5,7 @@ Based on Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshoo
 
 from functools import partial
 
-from dyno.contracts.declarations import deferred
+from dyno.contracts.declarations import defer_import
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Proof, Suite
@@ -69,7 +69,7 @@ class ObjectsSuite(Suite):
         "write",
         count="transactions",
         params={"objects": 1},
-        history=deferred("dyno.suites.objects.workload:ObjectsHistory"),
+        history=defer_import("dyno.suites.objects.workload:ObjectsHistory"),
     )
 
 

@@ -96,7 +96,7 @@ class Model:
         dataset, count = (self.blobs, self.blobs_each) if blobs else (self.dataset, self.objects)
         return dataset.contents(self.first(branch, key), count, version)
 
-    def written(self, phase: str, client: int) -> NDArray[np.uint8]:
+    def written_states(self, phase: str, client: int) -> NDArray[np.uint8]:
         """Returns the state of each of a client's containers: 0 not written, 1 acknowledged, 2 raised (unknown)."""
         start = client * MAX_WRITTEN
         written: NDArray[np.uint8] = self._written[phase][start : start + MAX_WRITTEN]

@@ -255,7 +255,7 @@ class NullTransactions:
     def __init__(self, port: Objects) -> None:
         self.forget, self.close = port.forget, port.close
 
-    def _nothing(self, _: Any) -> None:
+    def _do_nothing(self, _: Any) -> None:
         pass
 
-    write = add = update = read = read_again = prefetch = count = write_blobs = read_blobs = pack = _nothing
+    write = add = update = read = read_again = prefetch = count = write_blobs = read_blobs = pack = _do_nothing

@@ -82,7 +82,7 @@ class ClientWork:
     def _write(self, call: Callable[[Task], Any]) -> Slices:
         """Yields transactions that each write a new container."""
         branch = client_branch(self._client, self._phase)
-        written = self._model.written(self._phase, self._client)
+        written = self._model.written_states(self._phase, self._client)
         start = int(np.flatnonzero(written)[-1]) + 1 if written.any() else 0
 
         def task(key: int) -> Task:
@@ -245,18 +245,18 @@ class Verification:
         if self._phase == "conflicts":
             return self._counts()
         if self._phase in ("add", "update"):
-            return self._own()
+            return self._check_own()
         if self._phase == "pack":
-            return self._own() + self._packed()
-        return sum(self._written(client) for client in range(self._clients))
+            return self._check_own() + self._check_packed()
+        return sum(self._check_written(client) for client in range(self._clients))
 
     def _read(self, branch: str, key: int) -> list[bytes]:
         """Reads with a prefetch, since 16 clients with 10,000 objects otherwise take minutes on a server."""
         return self._port.prefetch(ObjectPosition(branch, key))
 
-    def _written(self, client: int) -> int:
+    def _check_written(self, client: int) -> int:
         branch, model = client_branch(client, self._phase), self._model
-        written = model.written(self._phase, client)
+        written = model.written_states(self._phase, client)
         keys, sure = self._port.keys(branch), np.flatnonzero(written == 1).tolist()
         if missing := sorted(set(sure) - set(keys)):
             raise Wrong(f"after {self._phase}: container {missing[0]} of client {client} is missing")
@@ -289,7 +289,7 @@ class Verification:
             raise Wrong(f"after {self._phase}: {branch} {key} has {different} objects, expected {count}")
         return count
 
-    def _own(self) -> int:
+    def _check_own(self) -> int:
         model, compared = self._model, 0
         for client in range(self._clients):
             if model.unsure[client] or client not in self._port.keys(OWN):
@@ -313,7 +313,7 @@ class Verification:
                 )
         return len(counts)
 
-    def _packed(self) -> int:
+    def _check_packed(self) -> int:
         """Checks that exactly the containers that were not removed remain."""
         model, compared = self._model, 0
         keys = list(range(model.removed, model.transactions))

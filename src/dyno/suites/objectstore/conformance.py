@@ -30,7 +30,7 @@ def run_one(requester: Any, argument: Any) -> Any:
 
 
 @contextmanager
-def _filled(opened: Opened[Bucket], name: str) -> Iterator[Requester]:
+def _fill_bucket(opened: Opened[Bucket], name: str) -> Iterator[Requester]:
     """Yields a requester of a bucket that holds BODIES."""
     with opened(name) as port, closing(port.asking(2, False)) as requester:
         for _ in run_all(requester, 2, [StoreRequest("put", key, body) for key, body in BODIES.items()]):
@@ -48,7 +48,7 @@ def _expect_body(name: str, requester: Requester, key: str, right: bytes, **how:
 
 def objects(opened: Opened[Bucket], tier: Tier | None) -> None:
     """Objects are returned as they were written, whole and by range, with their size, and after being overwritten."""
-    with _filled(opened, "objects") as requester:
+    with _fill_bucket(opened, "objects") as requester:
         for key, body in BODIES.items():
             _expect_body("get", requester, key, body)
             expect(run_one(requester, StoreRequest("head", key)).size, len(body), f"head of {key}")
@@ -61,7 +61,7 @@ def objects(opened: Opened[Bucket], tier: Tier | None) -> None:
 
 def gone(opened: Opened[Bucket], tier: Tier | None) -> None:
     """Deleted objects, and objects that never existed, are absent. Deleting an absent object is not an error."""
-    with _filled(opened, "gone") as requester:
+    with _fill_bucket(opened, "gone") as requester:
         for key in ("plain", "plain", "never"):
             if type(run_one(requester, StoreRequest("delete", key))) is not StoreResponse:
                 raise Wrong(f"deleting {key} is an error")
@@ -73,7 +73,7 @@ def gone(opened: Opened[Bucket], tier: Tier | None) -> None:
 
 def listed(opened: Opened[Bucket], tier: Tier | None) -> None:
     """A list has the names of a prefix in byte order, after a given name, and at most the requested number."""
-    with _filled(opened, "listed") as requester:
+    with _fill_bucket(opened, "listed") as requester:
         every_key = sorted(BODIES, key=str.encode)
         below = [key for key in every_key if key.startswith("a/b/")]
         for request, right in (
@@ -95,7 +95,7 @@ def _names(answer: Any) -> Sequence[str]:
 
 def copied(opened: Opened[Bucket], tier: Tier | None) -> None:
     """A copy has the same bytes, and keeps them when its source is overwritten."""
-    with _filled(opened, "copied") as requester:
+    with _fill_bucket(opened, "copied") as requester:
         for at, (key, body) in enumerate(BODIES.items()):
             answer = run_one(requester, StoreRequest("copy", f"copy/{at}", other=key))
             if type(answer) is not StoreResponse:

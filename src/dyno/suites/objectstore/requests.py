@@ -67,7 +67,7 @@ class Names:
     def prefix(self, number: int) -> str:
         return f"objects/{number % self.prefixes:04d}/"
 
-    def after(self, number: int, most: int) -> list[str]:
+    def names_after(self, number: int, most: int) -> list[str]:
         """Returns up to `most` names that follow an object's name in a list of its prefix."""
         return self.every[number + self.prefixes :: self.prefixes][:most]
 
@@ -195,7 +195,7 @@ def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patienc
     return None
 
 
-def billed(phase: str, served: int, size: int, parts: int, sent: int) -> Mapping[str, int]:
+def count_billed(phase: str, served: int, size: int, parts: int, sent: int) -> Mapping[str, int]:
     """Returns the requests (by class) and the outgoing bytes that a provider bills for `served` operations of a
     phase.
 

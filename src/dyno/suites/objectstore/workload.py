@@ -26,7 +26,7 @@ from dyno.suites.objectstore.requests import (
     Bodies,
     Names,
     ScriptRunner,
-    billed,
+    count_billed,
     digest_of,
     multipart_script,
     recovery_seconds,
@@ -199,7 +199,7 @@ class ObjectStoreWorkload(OnStore):
             requests = [StoreRequest("list", prefix(at), other=every[at], number=LISTED) for at in after]
 
             def check_list(at: int, answer: Any) -> int:
-                return _expect(list(answer.names()), self._names.after(at, LISTED), "list")
+                return _expect(list(answer.names()), self._names.names_after(at, LISTED), "list")
 
             return requests, check_each(after, check_list)
         end = self._burst_bytes if name == p.BURST else self._size
@@ -298,7 +298,7 @@ class ObjectStoreWorkload(OnStore):
         served = self._counts["served"]
         sent = {p.RANGE: self._range_bytes, p.BURST: self._burst_bytes}.get(phase.name, self._size)
         facts: dict[str, Fact] = {name: self._counts[name] for name in ("served", "throttled", "failed")}
-        facts |= billed(phase.name, served, self._size, self._parts, sent)
+        facts |= count_billed(phase.name, served, self._size, self._parts, sent)
         facts[KEPT] = self._targets * self._size + (self._params["objects"] - self._targets) * FILLER_BYTES
         if phase.name == p.BURST:
             facts["recovery_seconds"] = self._recovered

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dyno.contracts.declarations import deferred
+from dyno.contracts.declarations import defer_import
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.roles import NativeSuite, RemoteSuite
 from dyno.contracts.settings import MOST_COUNT, Setting, choice, integer
@@ -218,7 +218,7 @@ class RecordsSuite(Suite, NativeSuite, RemoteSuite):
         "insert-blind-noindices",
         count="records",
         params={"txn": 1},
-        history=deferred("dyno.suites.records.workload:RecordsHistory"),
+        history=defer_import("dyno.suites.records.workload:RecordsHistory"),
     )
 
 

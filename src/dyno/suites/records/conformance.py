@@ -104,7 +104,7 @@ def delete(opened: Opened[Records], tier: Tier) -> None:
 def atomicity(opened: Opened[Records], tier: Tier) -> None:
     """A transaction that fails leaves no trace."""
 
-    def failing() -> Any:
+    def failing_records() -> Any:
         # Yield more records than an engine sends in one batch: those already sent must be rolled back too.
         for number in range(2_500):
             yield record(f"new{number}", "2")
@@ -114,7 +114,7 @@ def atomicity(opened: Opened[Records], tier: Tier) -> None:
         port.insert([record("old", "1")])
         for write in (port.insert, port.replace):
             try:
-                write(failing())
+                write(failing_records())
             except PlannedFailure:
                 pass
             else:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.equality import same
-from dyno.contracts.native import loaded
+from dyno.contracts.native import load_native
 from dyno.suites.records import mix_of
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
 
@@ -30,7 +30,7 @@ _CONSONANTS = "bcdfghjklmnprstvwxyz"
 _SYLLABLES = np.array([c + v for c in _CONSONANTS for v in "aeiou"], dtype="S2")
 _ENDINGS = np.array(["", "", "", "n"], dtype="S1")
 
-_native = loaded()
+_native = load_native()
 
 
 def python_stub(prefix: bytes, number: int, version: int, chars: int) -> str:
@@ -110,7 +110,7 @@ class Dataset:
         return rank
 
 
-def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count: int) -> list[int]:
+def following_records(versions: NDArray[np.int32], dataset: Dataset, number: int, count: int) -> list[int]:
     """Returns the numbers of up to `count` records that have a version, in key order from record `number` on."""
     start, numbers = int(dataset.rank[number]), list[int]()
     while len(numbers) < count and start < len(dataset.order):

@@ -27,7 +27,7 @@ def draw(
     writes favour the same ones.
     """
 
-    def own(positions: Ranks) -> Ranks:
+    def move_to_own(positions: Ranks) -> Ranks:
         if client is None:
             return positions
         mine = positions - positions % clients + client
@@ -35,14 +35,14 @@ def draw(
 
     name, numbers = distribution_of(distribution)
     if name == "uniform":
-        drawn = own(rng.integers(0, count, draws))
+        drawn = move_to_own(rng.integers(0, count, draws))
     elif name == "latest":
-        drawn = own(count - 1 - draw_ranks(distribution, count, draws, rng))
+        drawn = move_to_own(count - 1 - draw_ranks(distribution, count, draws, rng))
     elif name == "zipfian" and not numbers:
         order = np.random.default_rng([seed, 3]).permutation(count)
-        drawn = own(order[draw_ranks(distribution, count, draws, rng)])
+        drawn = move_to_own(order[draw_ranks(distribution, count, draws, rng)])
     else:
-        drawn = _spread(own(draw_ranks(distribution, count, draws, rng)), count, clients, seed)
+        drawn = _spread(move_to_own(draw_ranks(distribution, count, draws, rng)), count, clients, seed)
     result: list[int] = drawn.tolist()
     return result
 
@@ -79,5 +79,5 @@ def _spread(ranks: Ranks, count: int, clients: int, seed: int) -> Ranks:
     moved = ranks < rows * clients
     row, column = np.divmod(ranks[moved], clients)
     numbers = ranks.copy()
-    numbers[moved] = Permutation(max(rows, 1), [seed, 3]).at(row) * clients + column
+    numbers[moved] = Permutation(max(rows, 1), [seed, 3]).numbers_at(row) * clients + column
     return numbers

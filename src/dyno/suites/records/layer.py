@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dyno.contracts.native import loaded
+from dyno.contracts.native import load_native
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 
@@ -31,7 +31,7 @@ def python_pack(prefix: bytes, parts: tuple[str, ...]) -> bytes:
     return prefix + text
 
 
-_native = loaded()
+_native = load_native()
 NATIVE = _native is not None
 pack: Callable[[bytes, tuple[str, ...]], bytes] = python_pack if _native is None else _native.pack
 
@@ -47,7 +47,7 @@ def _join(record: Record) -> bytes:
     return f"{record['name']}\0{record['location']}\0{record['stub']}".encode()
 
 
-def _split(value: bytes) -> Record:
+def _split_record(value: bytes) -> Record:
     name, location, stub = value.decode().split("\0")
     return {"name": name, "location": location, "stub": stub}
 
@@ -57,7 +57,7 @@ _json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 ENCODERS = {
     "msgpack": Encoder(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode),
     "json": Encoder(lambda record: _json(record).encode(), json.loads),
-    "raw": Encoder(_join, _split),
+    "raw": Encoder(_join, _split_record),
 }
 
 

@@ -11,7 +11,7 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import NativeCall, NativePair
 from dyno.contracts.suite import Operations, check_each
 from dyno.suites.records import KINDS, SCAN_LENGTH, distribution_of
-from dyno.suites.records.dataset import ABSENT, following, record_strings
+from dyno.suites.records.dataset import ABSENT, following_records, record_strings
 from dyno.suites.records.draws import draw_ranks
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
 from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, Slices
@@ -27,7 +27,7 @@ class MixedOperation(NamedTuple):
     length: int = 0
 
 
-def mixed(work: ClientWork) -> Slices:
+def mix_operations(work: ClientWork) -> Slices:
     """Yields this client's operations. The mix determines their kinds, and the distribution their keys."""
     model, mix, count = work.model, work.model.mix, work.share_of(work.model.operations)
     if not count or (work.repeated and "insert" in mix.percent):
@@ -150,7 +150,7 @@ class _Replay:
             raise Wrong(f"mixed: a scan from {first!r} is not a list of records: {shorten(answer)}")
         if names != sorted(set(names)) or len(names) > length or (names and names[0] < first):
             raise Wrong(f"mixed: a scan from {first!r} is out of order or too long: {shorten(names)}")
-        for known in following(self._known, dataset, number, length):
+        for known in following_records(self._known, dataset, number, length):
             name = dataset.key(known)[0]
             if len(names) == length and name > names[-1]:
                 break

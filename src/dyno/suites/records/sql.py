@@ -49,7 +49,7 @@ class SqlReader(Reader):
     ) -> None:
         self._execute, self._statements, self._indexed, self._many = execute, statements, indexed, many
 
-    def prepared(self, statement: str) -> Any:
+    def prepare_statement(self, statement: str) -> Any:
         """Returns the statement in the form that `execute` accepts."""
         return statement
 
@@ -64,7 +64,10 @@ class SqlReader(Reader):
         return [records.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        execute, statement = self._execute, self.prepared(self._statements.find(self._indexed.get(index, index)))
+        execute, statement = (
+            self._execute,
+            self.prepare_statement(self._statements.find(self._indexed.get(index, index))),
+        )
 
         def find(indexed: str) -> Record | None:
             row = execute(statement, (indexed,)).fetchone()
@@ -73,7 +76,7 @@ class SqlReader(Reader):
         return find
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        execute, statement = self._execute, self.prepared(self._statements.scan)
+        execute, statement = self._execute, self.prepare_statement(self._statements.scan)
 
         def scan(key: Key) -> list[Record]:
             return [record(row) for row in execute(statement, (*key, count)).fetchall()]
@@ -161,7 +164,7 @@ class RecordTable(Records):
         with self.transaction():
             for batch in batches(everything, self.batch):
                 keys = [(new["name"], new["location"]) for new in batch]
-                present = self._present(keys)
+                present = self._read_present(keys)
                 latest = dict(present)
                 for key, new in zip(keys, batch, strict=True):
                     olds.append(latest.get(key))
@@ -169,7 +172,7 @@ class RecordTable(Records):
                 self.store_over([latest[key] for key in dict.fromkeys(keys)], present)
         return olds
 
-    def _present(self, keys: list[Key]) -> dict[Key, Record]:
+    def _read_present(self, keys: list[Key]) -> dict[Key, Record]:
         if len(keys) > 1:
             return self.get_many(list(dict.fromkeys(keys)))
         record = self.current.get(keys[0])
@@ -182,7 +185,7 @@ class RecordTable(Records):
         existed: list[bool] = []
         with self.transaction():
             for batch in batches(everything, self.batch):
-                present = self._present(batch)
+                present = self._read_present(batch)
                 self.delete_many(list(present))
                 # Only the first occurrence of a key deletes the record.
                 existed += [present.pop(key, None) is not None for key in batch]

@@ -18,7 +18,7 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations, check_each
 from dyno.suites._shared.permutation import Shuffled
 from dyno.suites.records import SCAN_LENGTH
-from dyno.suites.records.dataset import ABSENT, Model, answer_hashes, following
+from dyno.suites.records.dataset import ABSENT, Model, answer_hashes, following_records
 from dyno.suites.records.draws import draw
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
@@ -63,7 +63,7 @@ class ClientWork:
         """Returns how many of all operations belong to this client. None do if it owns no record."""
         return len(range(self.client, operations, self.clients)) if self.client < self.dataset.records else 0
 
-    def _shuffled(self, operations: int) -> Shuffled:
+    def _shuffle_records(self, operations: int) -> Shuffled:
         """Returns this client's share of the operations: its records, each at most once, in random order."""
         own = range(self.client, self.dataset.records, self.clients)
         return Shuffled(own, self._seed, self.share_of(operations))
@@ -150,7 +150,7 @@ class ClientWork:
             return 0 if blind else len(batch)
 
         call = self.port.insert if blind else self.port.replace
-        return self._transactions(self._shuffled(self.dataset.records), build, call, check, keys)
+        return self._transactions(self._shuffle_records(self.dataset.records), build, call, check, keys)
 
     def update(self) -> Slices:
         model = self.model
@@ -184,7 +184,7 @@ class ClientWork:
             self.model.versions[batch] = ABSENT
             return len(batch)
 
-        return self._transactions(self._shuffled(self.model.operations), build, self.port.delete, check)
+        return self._transactions(self._shuffle_records(self.model.operations), build, self.port.delete, check)
 
     # -- reads --------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class ClientWork:
     def rand_key(self, fraction: float = 1.0) -> Slices:
         """Yields reads of a fraction of all records, each once, with `batch` keys per operation."""
         key, batch = self.dataset.key, self.model.batch
-        numbers = self._shuffled(max(int(self.dataset.records * fraction), 1))
+        numbers = self._shuffle_records(max(int(self.dataset.records * fraction), 1))
         if batch == 1:
             return self._reads(numbers, lambda reader: (reader.get,), lambda _, number: key(number), self._check_all)
 
@@ -253,7 +253,7 @@ class ClientWork:
             name, location = self.dataset.key(number)
             return (location if index % 2 else name)[::-1]
 
-        return self._reads(self._shuffled(self.dataset.records), bind, argument, self._check_all)
+        return self._reads(self._shuffle_records(self.dataset.records), bind, argument, self._check_all)
 
     def scan(self, fraction: float) -> Slices:
         """Yields scans from random records on. `fraction`: number of scans, as a fraction of all records."""
@@ -270,7 +270,7 @@ class ClientWork:
         """Checks that a scan from record `number` on is complete, in order, and has no other records."""
         if not self.judged:
             return 0
-        expected = following(self.model.versions, self.dataset, number, length)
+        expected = following_records(self.model.versions, self.dataset, number, length)
         self.expect_count(answer, len(expected), f"{self._phase} from record {number}")
         for index in np.flatnonzero(~self.model.right(expected, answer)).tolist():
             self.expect(answer[index], self.model.current(expected[index]), f"{self._phase} from record {number}")

@@ -23,7 +23,7 @@ from dyno.suites._shared.store import RemoteStore
 from dyno.suites.records import COLD_KEYS, COLD_SCANS, INSERTS, KEYS_PER_RECORD, SCANS, SUITE, conformance
 from dyno.suites.records.dataset import ABSENT, Model
 from dyno.suites.records.layer import ENCODERS, NATIVE, LayeredRecords, pack
-from dyno.suites.records.mixed import mixed
+from dyno.suites.records.mixed import mix_operations
 from dyno.suites.records.port import INDEXES, PORT, Reader, Record, Records, entries
 from dyno.suites.records.work import ClientWork, Slices
 
@@ -177,7 +177,7 @@ PHASE_WORK: Mapping[str, PhaseWork] = MappingProxyType(
         "rand-key-cold": PhaseWork(partial(ClientWork.rand_key, fraction=COLD_KEYS)),
         "scan-cold": PhaseWork(partial(ClientWork.scan, fraction=COLD_SCANS)),
         "update": PhaseWork(ClientWork.update, items_per_stored=1),
-        "mixed": PhaseWork(mixed),
+        "mixed": PhaseWork(mix_operations),
         "delete": PhaseWork(ClientWork.delete, once=True),
     }
 )

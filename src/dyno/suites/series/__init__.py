@@ -7,7 +7,7 @@ Based on Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 200
 from functools import partial
 from pathlib import Path
 
-from dyno.contracts.declarations import deferred
+from dyno.contracts.declarations import defer_import
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Proof, Suite
@@ -107,7 +107,7 @@ class SeriesSuite(Suite):
         "insert",
         count="per_half_hour",
         params={"variables": 10, "batch": 10, "late_ppm": 0, "resent_ppm": 0},
-        history=deferred("dyno.suites.series.workload:SeriesHistory"),
+        history=defer_import("dyno.suites.series.workload:SeriesHistory"),
     )
 
 

@@ -92,14 +92,14 @@ class Facility:
         delayed = drawn % np.uint64(1_000_000) < np.uint64(of_million)
         return np.where(delayed, 1 + (drawn >> np.uint64(32)).astype(np.int64) % most, 0)
 
-    def corrected(self, pv: Longs, tick: Longs, of_million: int) -> NDArray[np.bool_]:
+    def is_corrected(self, pv: Longs, tick: Longs, of_million: int) -> NDArray[np.bool_]:
         """Returns whether each sample has another value when it arrives again."""
         return self._random(pv, tick, _CORRECTED) % np.uint64(1_000_000) < np.uint64(of_million)
 
     def _random(self, pv: Longs, number: Longs, purpose: int) -> Bits:
         """Returns 64 random bits for each sample."""
-        mixed = _mixed(pv.astype(np.uint64) + (self._seed << np.uint64(24)) + np.uint64(purpose << 56))
-        return _mixed(mixed + number.astype(np.uint64) * _GOLDEN)
+        mixed = _mix_bits(pv.astype(np.uint64) + (self._seed << np.uint64(24)) + np.uint64(purpose << 56))
+        return _mix_bits(mixed + number.astype(np.uint64) * _GOLDEN)
 
 
 def _traits(drawn: Bits) -> SimpleNamespace:
@@ -140,7 +140,7 @@ def _name(number: int) -> str:
     return f"G{group + 1}:C{number % 24:02d}-MG{{PS:{number - first:05d}}}I-RB"
 
 
-def _mixed(values: Bits) -> Bits:
+def _mix_bits(values: Bits) -> Bits:
     """Mixes bits by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -178,7 +178,7 @@ class Dataset(Protocol):
     def arrivals(self) -> Iterator[Arrival]:
         """Yields all batches in the order of arrival."""
 
-    def further(self, batches: int) -> Iterator[Arrival]:
+    def further_batches(self, batches: int) -> Iterator[Arrival]:
         """Yields batches to insert after all others. The last sample of each is new."""
 
     def one(self, pv: int) -> Samples:
@@ -236,7 +236,7 @@ class SyntheticDataset:
         self, facility: Facility, half_hours: int, batch: int, late: int, resent: int, corrected: int
     ) -> None:
         self._facility, self._late, self._resent = facility, late, resent
-        self._corrected = partial(facility.corrected, of_million=corrected)
+        self._corrected = partial(facility.is_corrected, of_million=corrected)
         self.names = facility.names
         self._variables = len(self.names)
         self._ticks = half_hours * facility.per_half_hour
@@ -249,7 +249,7 @@ class SyntheticDataset:
         waiting: dict[int, list[_Selection]] = defaultdict(list)
         starts = range(0, self._ticks, self._step)
         for number, start in enumerate(starts):
-            fresh, late, again = self._sent(range(start, min(start + self._step, self._ticks)))
+            fresh, late, again = self._select_sent(range(start, min(start + self._step, self._ticks)))
             for after, selection in (*late.items(), *again.items()):
                 waiting[number + after].append(selection)
             yield self._arrival([*waiting.pop(number, ()), fresh])
@@ -259,11 +259,11 @@ class SyntheticDataset:
             if parts := [selection for selection in rest if selection.again is resent]:
                 yield self._arrival(parts)
 
-    def further(self, batches: int) -> Iterator[Arrival]:
+    def further_batches(self, batches: int) -> Iterator[Arrival]:
         """Yields batches whose samples are all on time."""
         for number in range(batches):
             start = self._ticks + number * self._step
-            yield self._arrival([_Selection(*self._of(range(start, start + self._step)))])
+            yield self._arrival([_Selection(*self._pairs_of(range(start, start + self._step)))])
 
     def one(self, pv: int) -> Samples:
         tick = np.arange(self._ticks, dtype=np.int64)
@@ -272,14 +272,14 @@ class SyntheticDataset:
         batch.val[self._corrected(variable, tick)] += CORRECTION
         return Samples(*batch[1:])
 
-    def _of(self, ticks: range) -> tuple[Longs, Longs]:
+    def _pairs_of(self, ticks: range) -> tuple[Longs, Longs]:
         pv = np.tile(np.arange(self._variables, dtype=np.int64), len(ticks))
         return pv, np.repeat(np.arange(ticks.start, ticks.stop, dtype=np.int64), self._variables)
 
-    def _sent(self, ticks: range) -> tuple[_Selection, dict[int, _Selection], dict[int, _Selection]]:
+    def _select_sent(self, ticks: range) -> tuple[_Selection, dict[int, _Selection], dict[int, _Selection]]:
         """Returns three selections of these ticks' samples: those on time, late ones, and those that arrive again.
         The last two are dicts by the number of batches after which the samples arrive."""
-        (pv, tick), facility = self._of(ticks), self._facility
+        (pv, tick), facility = self._pairs_of(ticks), self._facility
         late = facility.delays(LATE, pv, tick, MAX_LATE, self._late)
         resent = facility.delays(RESENT, pv, tick, MAX_LATE, self._resent)
         # Corrections arrive one batch later than the last resent sample.

@@ -39,14 +39,14 @@ BEHIND_NS = SECOND
 _FIELDS = "field(value,alarm,timeStamp)record[queueSize={}]"
 
 
-def missing() -> str | None:
+def explain_missing_libraries() -> str | None:
     """Returns the missing libraries with the command that installs them; None if all are installed."""
     lacking = [name for name in MODULES if find_spec(name) is None]
-    return f"needs {', '.join(lacking)}: {installation.extra('epics')}" if lacking else None
+    return f"needs {', '.join(lacking)}: {installation.extra_command('epics')}" if lacking else None
 
 
 @contextmanager
-def _serving(home: Path, variables: int, hz: int) -> Iterator[dict[str, str]]:
+def _run_ioc(home: Path, variables: int, hz: int) -> Iterator[dict[str, str]]:
     """Runs the IOC on free local ports in the block. Yields the client's configuration."""
     home.mkdir(parents=True, exist_ok=True)
     _, (ca, repeater, tcp, udp) = loopback.cluster(home, 1, ports=4)
@@ -135,7 +135,7 @@ class LiveRun:
     """One run of the phase `live`."""
 
     def __init__(self, home: Path, variables: int, hz: int, seconds: int, period_ms: int) -> None:
-        if reason := missing():
+        if reason := explain_missing_libraries():
             raise Absent(reason)
         self._home, self._variables, self._hz, self._seconds = home, variables, hz, seconds
         self._period_ns = period_ms * 1_000_000
@@ -150,7 +150,7 @@ class LiveRun:
         from p4p.client.raw import Context
 
         with (
-            _serving(self._home, self._variables, self._hz) as addresses,
+            _run_ioc(self._home, self._variables, self._hz) as addresses,
             closing(Context("pva", conf=addresses, useenv=False, nt=False)) as context,
             closing(EventReceiver(context, names(self._variables))) as received,
         ):
@@ -197,7 +197,7 @@ class LiveRun:
     def _report(self, begin: int, end: int, late_ns: int, used: int) -> Report:
         lags = [at - batch.ts for at, batch in zip(self._acknowledged, self._batches, strict=True)]
         lag = np.maximum(np.concatenate([np.zeros(0, "i8"), *lags]), 0)
-        lost, count = self._lost(), len(lag)
+        lost, count = self._count_lost(), len(lag)
         elapsed, offered = max(max(self._acknowledged, default=end), end) - begin, count + lost
         rate, archived = offered / ((end - begin) / SECOND), count / elapsed * SECOND
         lost_events = (
@@ -225,7 +225,7 @@ class LiveRun:
             facts=facts,
         )
 
-    def _lost(self) -> int:
+    def _count_lost(self) -> int:
         """Returns the number of lost events: gaps in each variable's numbers, from before to after the run."""
         edges = [*self._before.items(), *self._after.items()]
         pv = np.concatenate([[pv for pv, _ in edges], *(batch.pv for batch in self._batches)])

@@ -42,13 +42,13 @@ class PbDataset:
     def arrivals(self) -> Iterator[Arrival]:
         """Yields batches by intervals of equal length, on average of about `batch` samples. Skips empty ones."""
         for start in range(self.start, self.end, self._step):
-            parts = [self._between(pv, start, start + self._step) for pv in range(len(self.names))]
+            parts = [self._samples_between(pv, start, start + self._step) for pv in range(len(self.names))]
             batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
             if len(batch.ts):
                 order = np.argsort(batch.ts, kind="stable")
                 yield Arrival(SampleBatch(*(values[order] for values in batch)), len(order), None)
 
-    def further(self, batches: int) -> Iterator[Arrival]:
+    def further_batches(self, batches: int) -> Iterator[Arrival]:
         """Yields batches with the last sample of each variable again, at later times."""
         lasts = [self._rows(pv, array[-1:]) for pv, array in enumerate(self._arrays)]
         batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*lasts, strict=True)))
@@ -59,7 +59,7 @@ class PbDataset:
     def one(self, pv: int) -> Samples:
         return Samples(*self._rows(pv, self._arrays[pv])[1:])
 
-    def _between(self, pv: int, start: int, end: int) -> SampleBatch:
+    def _samples_between(self, pv: int, start: int, end: int) -> SampleBatch:
         array = self._arrays[pv]
         first, last = np.searchsorted(array["ts"], [start, end])
         return self._rows(pv, array[first:last])
@@ -74,7 +74,7 @@ def _read(files: Path) -> tuple[dict[str, list[NDArray[Any]]], int]:
     try:
         from epicsarchiver.retrieval import pb
     except ImportError:
-        raise Refused(f"PB files need epicsarchiver: {installation.extra('archiver')}") from None
+        raise Refused(f"PB files need epicsarchiver: {installation.extra_command('archiver')}") from None
     pieces: dict[str, list[NDArray[Any]]] = {}
     left_out = 0
     for path in sorted(files.rglob(f"*{PB}")) if files.is_dir() else [files]:

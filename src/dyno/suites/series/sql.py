@@ -130,7 +130,7 @@ class SqlSeries:
         """Returns a batch from columns with the store's ids."""
         return samples.batch([self.numbers.from_store(columns[0]), *columns[1:]])
 
-    def stored(self, given: SampleBatch) -> SampleBatch:
+    def with_store_ids(self, given: SampleBatch) -> SampleBatch:
         """Returns the batch with the store's ids in place of the port's numbers."""
         return given._replace(pv=self.numbers.to_store(given.pv))
 

@@ -114,7 +114,7 @@ class Survival:
         if number != self._at:
             return insert
 
-        def dying(batch: SampleBatch) -> object:
+        def insert_during_death(batch: SampleBatch) -> object:
             self.killed = True
             death = Thread(target=self._server.lose, args=(self._server.count - 1,))
             death.start()
@@ -123,9 +123,9 @@ class Survival:
             finally:
                 death.join()
 
-        return dying
+        return insert_during_death
 
-    def failed(self, number: int) -> None:
+    def record_failure(self, number: int) -> None:
         """Records that a batch was not acknowledged. Some of its samples may be stored all the same."""
         self._failed.add(number)
 

@@ -71,9 +71,9 @@ class ClientWork:
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number >= self._model.batches:
                 call = survival.call(number, insert) if survival else insert
-                yield self._inserting(call, arrival, weights=[arrival.new])
+                yield self._make_insert(call, arrival, weights=[arrival.new])
 
-    def visible(self) -> Iterator[Work]:
+    def poll_inserts(self) -> Iterator[Work]:
         """Yields inserts of batches after all others. Each is polled until its last sample is readable."""
 
         def insert_and_poll(batch: SampleBatch) -> tuple[int, int]:
@@ -91,15 +91,15 @@ class ClientWork:
         def parts(answers: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
             return {name: [answer[at] for answer in answers] for at, name in enumerate(VISIBLE)}
 
-        for arrival in self._dataset.further(int(self._params["watched"])) if not self._round else ():
-            yield self._inserting(insert_and_poll, arrival, parts=parts)
+        for arrival in self._dataset.further_batches(int(self._params["watched"])) if not self._round else ():
+            yield self._make_insert(insert_and_poll, arrival, parts=parts)
 
-    def _inserting(self, call: Callable[[SampleBatch], Any], arrival: Arrival, **details: Any) -> Operations:
+    def _make_insert(self, call: Callable[[SampleBatch], Any], arrival: Arrival, **details: Any) -> Operations:
         def acknowledge(answers: Sequence[Any]) -> int:
             for answer in answers:
                 if type(answer) is Failure and self._survival is not None:
                     # A failure counts as an error. Only acknowledged batches must survive.
-                    self._survival.failed(self._model.batches)
+                    self._survival.record_failure(self._model.batches)
                 elif type(answer) is Failure:
                     raise Wrong(f"batch {self._model.batches} was not inserted: {answer.error}")
                 self._model.add(arrival)
@@ -121,7 +121,7 @@ class ClientWork:
         rng = np.random.default_rng([*self._seed, 1])
         for pv in self._variables(cold):
             start = dataset.start + int(rng.integers(0, span, endpoint=True)) * SECOND
-            right = _between(dataset.one(pv), start, start + length)
+            right = _samples_between(dataset.one(pv), start, start + length)
             check = partial(verify.verify_samples, f"a window of {dataset.names[pv]}", right=right)
             yield self._read(self._port.window, (pv, start, start + length), right, check)
 
@@ -129,7 +129,7 @@ class ClientWork:
         dataset = self._dataset
         start = max(dataset.end - DAY, dataset.start)
         for pv in self._variables(cold):
-            right = _between(dataset.one(pv), start, dataset.end)
+            right = _samples_between(dataset.one(pv), start, dataset.end)
             check = partial(verify.verify_buckets, f"minutes of {dataset.names[pv]}", samples=right, bucket=MINUTE)
             yield self._read(self._port.downsample, (pv, start, dataset.end, MINUTE), None, check)
 
@@ -197,7 +197,7 @@ class ClientWork:
         return drawn
 
 
-def _between(samples: Samples, start: int, end: int) -> Samples:
+def _samples_between(samples: Samples, start: int, end: int) -> Samples:
     first, last = np.searchsorted(samples.ts, [start, end])
     return Samples(*(values[first:last] for values in samples))
 
@@ -262,7 +262,7 @@ class SeriesWorkload(OnStore, PayloadWorkload, TrialFactsWorkload):
             return iter([Reported(partial(self._live.run, port), self._live.check)])
         work = ClientWork(self._model, self._job.params, self._job.seed, phase.name, port, round, self._survival)
         if phase.writes:
-            return work.insert() if phase.name == "insert" else work.visible()
+            return work.insert() if phase.name == "insert" else work.poll_inserts()
         reads: dict[str, Callable[[bool], Iterator[Work]]] = {
             "extract-one": work.extract_one,
             "extract-window": work.extract_window,

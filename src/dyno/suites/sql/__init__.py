@@ -50,9 +50,9 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
     definition: Definition
 
     def inline_definition(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
-        from dyno.suites.sql.inlining import inlined
+        from dyno.suites.sql.inlining import inline_definition
 
-        return inlined(definition, base)
+        return inline_definition(definition, base)
 
     def apply_flags(
         self, values: Mapping[str, Any], definition: Mapping[str, Any] | None, engines: Sequence[EngineEntry]
@@ -72,9 +72,9 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
         return definition
 
     def apply_definition(self, definition: Mapping[str, Any]) -> None:
-        from dyno.suites.sql.definition import parsed
+        from dyno.suites.sql.definition import parse_definition
 
-        self.definition = parsed(definition)
+        self.definition = parse_definition(definition)
         writing = {
             name: any(each.transactions[name].writes for each in self.definition.every)
             for name in self.definition.transactions

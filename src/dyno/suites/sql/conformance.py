@@ -103,7 +103,7 @@ def rows(port: Sql, table: str) -> Any:
     return ask(port, f"SELECT id, value FROM {table} ORDER BY id")
 
 
-def filled(port: Sql, table: str, kind: Kind = KINDS["whole"]) -> list[tuple[Any, ...]]:
+def fill_table(port: Sql, table: str, kind: Kind = KINDS["whole"]) -> list[tuple[Any, ...]]:
     """Creates a table, loads the values and NULL, and returns the rows."""
     create(port, table, kind)
     values = [*kind.values, None]
@@ -112,7 +112,7 @@ def filled(port: Sql, table: str, kind: Kind = KINDS["whole"]) -> list[tuple[Any
 
 
 def check_kind(port: Sql, table: str, kind: Kind) -> None:
-    loaded = filled(port, table, kind)
+    loaded = fill_table(port, table, kind)
     expect_rows(rows(port, table), loaded, f"{table}: rows that were loaded")
     find = port.statement([f"SELECT id FROM {table} WHERE value = ", ""])
     for number, value in loaded[:-1]:
@@ -213,7 +213,7 @@ def rollback(opened: Opened[Sql], tier: Tier) -> None:
     """A transaction that is rolled back, or a load that fails, leaves no trace; the connection goes on."""
     with opened("rollback", Session()) as port:
         port.rollback()
-        before = filled(port, "t")
+        before = fill_table(port, "t")
         insert = port.statement(["INSERT INTO t (id, value) VALUES (", ", ", ")"])
         ask(port, "BEGIN")
         insert([50, 1])
@@ -245,7 +245,7 @@ def expect_error(do: Callable[[], object], what: str, port: Sql) -> None:
 def persistence(opened: Opened[Sql], tier: Tier) -> None:
     """Unless the tier is volatile, tables are there after closing and opening, for a session that only reads too."""
     with opened("persistence", Session()) as port:
-        stored = filled(port, "t")
+        stored = fill_table(port, "t")
     if tier is Tier.VOLATILE:
         return
     with opened("persistence", Session(read_only=True)) as port:
@@ -265,7 +265,7 @@ def isolations(opened: Opened[Sql], tier: Tier) -> None:
     for isolation in ISOLATIONS:
         try:
             with opened(f"isolation-{isolation}", Session(isolation)) as port:
-                stored = filled(port, "t")
+                stored = fill_table(port, "t")
                 expect_rows(rows(port, "t"), stored, f"rows with {isolation}")
         except Refused as refused:
             if isolation not in str(refused):
@@ -274,7 +274,7 @@ def isolations(opened: Opened[Sql], tier: Tier) -> None:
 
 def commits(one: Sql, other: Sql) -> None:
     """Two clients see each other's rows when these are committed."""
-    stored = filled(one, "t")
+    stored = fill_table(one, "t")
     expect_rows(rows(other, "t"), stored, "rows that another client has loaded")
     other.load("t", {"id": [90], "value": [1]})
     expect_rows(rows(one, "t"), [*stored, (90, 1)], "rows that the other client has loaded")

@@ -11,7 +11,7 @@ from typing import Any
 
 from dyno.contracts.model import BASE, SETTINGS, UsageError, Value
 from dyno.contracts.roles import Variant
-from dyno.contracts.settings import literal, unknown
+from dyno.contracts.settings import literal, unknown_name_message
 from dyno.contracts.value_types import MOST_TEXT
 from dyno.suites.sql.data.tables import Table, read_tables
 from dyno.suites.sql.guard import REMEDY, find_effect
@@ -122,9 +122,9 @@ class DefinedVariant:
     rows: Variant
 
 
-def parsed(data: Mapping[str, Any]) -> Definition:
+def parse_definition(data: Mapping[str, Any]) -> Definition:
     """Reads an inlined definition. Raises UsageError."""
-    _known("sql", data, KEYS)
+    _check_keys("sql", data, KEYS)
     tables = as_table("sql.tables", data.get("tables", {}))
     transactions = {
         _name("sql.transactions", name): _transaction(name, one)
@@ -143,7 +143,7 @@ def parsed(data: Mapping[str, Any]) -> Definition:
     _check_there(data, transactions.values())
     isolation = data.get("isolation", "")
     if isolation and isolation not in ISOLATIONS:
-        raise UsageError(unknown("sql.isolation", isolation, ISOLATIONS))
+        raise UsageError(unknown_name_message("sql.isolation", isolation, ISOLATIONS))
     checks = data.get("checks", [])
     if not isinstance(checks, list):
         raise UsageError(f"sql.checks: expected [[sql.checks]], got {literal(checks)}")
@@ -172,19 +172,19 @@ def _variant(name: str, changes: Any, data: Mapping[str, Any]) -> DefinedVariant
         raise UsageError(f"{where}: expected a name of at most {LONGEST_VARIANT} characters")
     if name == BASE:
         raise UsageError(f"{where}: {BASE} is the definition without a variant: choose another name")
-    _known(where, as_table(where, changes), OF_VARIANT)
+    _check_keys(where, as_table(where, changes), OF_VARIANT)
     if not any(changes.values()):
         raise UsageError(f"{where}: it changes nothing; expected {', '.join(OF_VARIANT)}")
     transactions = dict(data["transactions"])
     for each, change in as_table(f"{where}.transactions", changes.get("transactions", {})).items():
         if each not in transactions:
-            raise UsageError(unknown(f"{where}.transactions: transaction", each, transactions))
+            raise UsageError(unknown_name_message(f"{where}.transactions: transaction", each, transactions))
         of_each = f"{where}.transactions.{each}"
-        _known(of_each, as_table(of_each, change), OF_VARIANTS_TRANSACTION)
+        _check_keys(of_each, as_table(of_each, change), OF_VARIANTS_TRANSACTION)
         transactions[each] = {**transactions[each], **change}
     texts = {key: changes[key] for key in ("schema", "after") if key in changes}
     try:
-        definition = parsed({**data, **texts, "transactions": transactions, "variants": {}})
+        definition = parse_definition({**data, **texts, "transactions": transactions, "variants": {}})
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     options = _settings(f"{where}.settings", changes.get("settings", {}))
@@ -242,7 +242,7 @@ def _transaction(name: str, data: Any) -> Transaction:
     where = f"sql.transactions.{name}"
     if not isinstance(data, Mapping) or "script" not in data:
         raise UsageError(f'{where}: script is missing; add script = "SELECT 1"')
-    _known(where, data, OF_TRANSACTION)
+    _check_keys(where, data, OF_TRANSACTION)
     if ANY not in data["script"]:
         raise UsageError(f'{where}.script: the text of the other engines is missing; add "" = "SELECT 1"')
     scripts = {engine: parse(one, f"{where}{engine and '.'}{engine}", None) for engine, one in data["script"].items()}
@@ -269,7 +269,7 @@ def _transaction(name: str, data: Any) -> Transaction:
 
 
 def _weights(where: str, weights: Any, transactions: Collection[str]) -> dict[str, float]:
-    _known(where, as_table(where, weights), transactions, "transaction")
+    _check_keys(where, as_table(where, weights), transactions, "transaction")
     for name, weight in weights.items():
         if type(weight) not in (int, float) or not 0 < weight < 1e9:
             raise UsageError(f"{where}.{name}: expected a weight above 0, got {literal(weight)}")
@@ -279,7 +279,7 @@ def _weights(where: str, weights: Any, transactions: Collection[str]) -> dict[st
 
 
 def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
-    _known(where, as_table(where, data), OF_CHECK)
+    _check_keys(where, as_table(where, data), OF_CHECK)
     hows = [how for how in HOW if how in data]
     if len(hows) != 1 or "query" not in data:
         raise UsageError(f"{where}: expected a query and one of {', '.join(HOW)}")
@@ -293,7 +293,7 @@ def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
         value = tuple(value) if isinstance(value, list) else (value,)
         for name in value:
             if str(name) not in transactions:
-                raise UsageError(unknown(f"{where}.grows_by: transaction", str(name), transactions))
+                raise UsageError(unknown_name_message(f"{where}.grows_by: transaction", str(name), transactions))
     if how == "equals" and type(value) not in (int, float):
         raise UsageError(f"{where}.equals: expected a number, got {literal(value)}")
     return StoreCheck(_text(f"{where}.says", data.get("says", query)), query, how, value)
@@ -305,10 +305,10 @@ def as_table(where: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _known(where: str, data: Mapping[str, Any], keys: Iterable[str], what: str = "key") -> None:
+def _check_keys(where: str, data: Mapping[str, Any], keys: Iterable[str], what: str = "key") -> None:
     for key in data:
         if key not in keys:
-            raise UsageError(unknown(f"{where}: {what}", key, list(keys)))
+            raise UsageError(unknown_name_message(f"{where}: {what}", key, list(keys)))
 
 
 def _name(where: str, name: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.suites.sql.checks.answers import plain, rows_of, timed
+from dyno.suites.sql.checks.answers import normalize_time, plain, rows_of
 from dyno.suites.sql.grids import COUNT, grids
 
 Hashes = NDArray[np.uint64]
@@ -120,8 +120,8 @@ def _of_rows(
         else:
             sums += np.fromiter(map(_hash, zip(*others, strict=False)), np.uint64, len(part))
         if ranks is not None:
-            sums += _mixed(ranks[start : start + ROWS].view(np.uint64))
-        sums[:] = _mixed(sums)
+            sums += _mix_numbers(ranks[start : start + ROWS].view(np.uint64))
+        sums[:] = _mix_numbers(sums)
     return hashes
 
 
@@ -130,7 +130,7 @@ def _add_column(sums: Hashes, values: Sequence[Any], places: Hashes, tolerance: 
     `places`: the place of each value in its row."""
     kinds = set(map(type, values))
     if kinds <= {str, NoneType}:
-        return [value if value is None else timed(value) for value in values]
+        return [value if value is None else normalize_time(value) for value in values]
     if kinds == {int} and min(values) >= -LARGEST and max(values) < LARGEST:
         _add_integers(sums, slice(None), np.array(values, np.int64), places)
         return repeat(_NUMBER)
@@ -176,8 +176,8 @@ def _add_any(sums: Hashes, values: Sequence[Any], places: Hashes, tolerance: flo
         at_decimals = list(decimals)
         digits_of, shortest, scales = np.array(list(decimals.values()), np.uint64).T
         of_places = places[at_decimals] * _PLACE
-        exact = _mixed(_mixed(digits_of) + shortest * _SCALE + of_places)
-        sums[KINDS, at_decimals] += _mixed(scales * _SCALE + of_places)
+        exact = _mix_numbers(_mix_numbers(digits_of) + shortest * _SCALE + of_places)
+        sums[KINDS, at_decimals] += _mix_numbers(scales * _SCALE + of_places)
         sums[EXACT, at_decimals] += np.where(scales < QUOTIENT, exact, np.uint64(0))
     return others
 
@@ -186,27 +186,27 @@ def _add_list(sums: Hashes, values: Sequence[Any], place: Hashes, tolerance: flo
     """Does the same for a value that is a list, as if it were a column."""
     inner = np.zeros((FIELDS, len(values)), np.uint64)
     others = _add_column(inner, values, np.arange(1, len(values) + 1, dtype=np.uint64), tolerance)
-    added = _mixed(inner.sum(axis=1, keepdims=True) + place * _PLACE)
+    added = _mix_numbers(inner.sum(axis=1, keepdims=True) + place * _PLACE)
     sums += np.where(inner.any(axis=1, keepdims=True), added, np.uint64(0))
     return [other for _, other in zip(values, others, strict=False)]
 
 
 def _add_integers(sums: Hashes, at: Any, integers: NDArray[np.int64], places: Hashes) -> None:
-    codes = _mixed(integers.view(np.uint64) * _STEP + places * _PLACE)
+    codes = _mix_numbers(integers.view(np.uint64) * _STEP + places * _PLACE)
     for field in (COMMON, EXACT, *range(GRIDS, FIELDS)):
         sums[field, at] += codes
-    sums[KINDS, at] += _mixed(places * _PLACE)
+    sums[KINDS, at] += _mix_numbers(places * _PLACE)
 
 
 def _add_fractions(sums: Hashes, at: Any, numbers: Any, places: Hashes, tolerance: float) -> None:
     for grid, (whole, codes) in enumerate(grids(tolerance).codes(numbers)):
-        mixed = _mixed(codes.view(np.uint64) * _STEP + places * _PLACE + np.where(whole, np.uint64(0), _CELL))
+        mixed = _mix_numbers(codes.view(np.uint64) * _STEP + places * _PLACE + np.where(whole, np.uint64(0), _CELL))
         sums[GRIDS + grid, at] += mixed
         if grid == 0:
             sums[COMMON, at] += np.where(whole, mixed, np.uint64(0))
 
 
-def _mixed(numbers: Hashes) -> Hashes:
+def _mix_numbers(numbers: Hashes) -> Hashes:
     """Returns the finalizer of SplitMix64 of each number."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * _FIRST
     numbers = (numbers ^ (numbers >> np.uint64(27))) * _SECOND

@@ -18,7 +18,7 @@ from dyno.suites.sql.definition import ANY, as_table
 DEEPEST = 10
 
 
-def inlined(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+def inline_definition(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """Returns the definition with the texts of all files that it names, and with absolute paths and hashes of data
     files, so that it no longer depends on `base`, the directory of the plan file. Raises UsageError."""
     definition = _plain("sql", data)

@@ -71,7 +71,8 @@ class Step(NamedTuple):
 
 
 class NativeTransaction:
-    """A script as an operation of native load. `port` is that of one client, `named` as in `operations.compiled`."""
+    """A script as an operation of native load. `port` is that of one client, `named` as in
+    `operations.compile_script`."""
 
     def __init__(self, script: Script, port: Any, named: bool) -> None:
         begin: bytes = getattr(port, "begin_request", b"")

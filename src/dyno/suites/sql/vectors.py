@@ -41,7 +41,7 @@ def evaluate(expression: Expression, columns: Mapping[str, Array], count: int, g
     """Returns the values for `count` operations. `columns`: the variables' values. `generators` returns the generator
     of each call of a random function. Raises UsageError."""
     try:
-        return _Evaluation(columns, generators).of(expression.node, np.arange(count))
+        return _Evaluation(columns, generators).evaluate_node(expression.node, np.arange(count))
     except ValueError as error:
         raise UsageError(f"{expression.context}: {error}") from None
 
@@ -59,7 +59,7 @@ class _Evaluation:
     def __init__(self, columns: Mapping[str, Array], generators: Generators) -> None:
         self._columns, self._generators = columns, generators
 
-    def of(self, node: Node, rows: NDArray[np.intp]) -> Array:
+    def evaluate_node(self, node: Node, rows: NDArray[np.intp]) -> Array:
         """Returns the values for some operations, of which there is at least one."""
         if isinstance(node, Constant):
             return np.full(len(rows), node.value, {int: np.int64, type(None): object}.get(type(node.value)))
@@ -69,7 +69,7 @@ class _Evaluation:
             return self._case(node, rows)
         if node.function in ("and", "or"):
             return self._logic(node, rows)
-        arguments = [self.of(argument, rows) for argument in node.arguments]
+        arguments = [self.evaluate_node(argument, rows) for argument in node.arguments]
         if node.function in RANDOM:
             return _random(node.function, arguments, self._generators(node.site))
         if node.function in _ARRAY_FUNCTIONS and not any(argument.dtype.hasobject for argument in arguments):
@@ -85,27 +85,27 @@ class _Evaluation:
         *branches, otherwise = node.arguments
         for condition, result in zip(branches[::2], branches[1::2], strict=True):
             if len(left):
-                truth = self.of(condition, rows[left]).astype(bool)
+                truth = self.evaluate_node(condition, rows[left]).astype(bool)
                 if truth.any():
-                    parts.append((left[truth], self.of(result, rows[left[truth]])))
+                    parts.append((left[truth], self.evaluate_node(result, rows[left[truth]])))
                 left = left[~truth]
         if len(left):
-            parts.append((left, self.of(otherwise, rows[left])))
-        return _joined(parts, len(rows))
+            parts.append((left, self.evaluate_node(otherwise, rows[left])))
+        return _join_parts(parts, len(rows))
 
     def _logic(self, node: Call, rows: NDArray[np.intp]) -> Array:
         """Evaluates the second argument only for the operations where it decides."""
-        first = self.of(node.arguments[0], rows)
+        first = self.evaluate_node(node.arguments[0], rows)
         decided = np.array([value is None or to_bool(value) is (node.function == "or") for value in first.tolist()])
         parts = [(np.flatnonzero(decided), first[decided])]
         if not decided.all():
-            second = self.of(node.arguments[1], rows[~decided])
+            second = self.evaluate_node(node.arguments[1], rows[~decided])
             checked = [value if value is None else to_bool(value) for value in second.tolist()]
             parts.append((np.flatnonzero(~decided), array(checked)))
-        return _joined(parts, len(rows))
+        return _join_parts(parts, len(rows))
 
 
-def _joined(parts: Sequence[tuple[Array, Array]], count: int) -> Array:
+def _join_parts(parts: Sequence[tuple[Array, Array]], count: int) -> Array:
     """Puts values to their positions."""
     types = {values.dtype for _, values in parts if len(values)}
     result = np.empty(count, types.pop() if len(types) == 1 else object)
@@ -126,7 +126,7 @@ def _random(function: str, arguments: Sequence[Array], generator: np.random.Gene
             if known.any():
                 drawn = _random(function, [argument[known] for argument in arguments], generator)
                 parts.append((np.flatnonzero(known), drawn))
-            return _joined(parts, len(known))
+            return _join_parts(parts, len(known))
     low, high = _integers(arguments[0]), _integers(arguments[1])
     if (low > high).any():
         row = int(np.argmax(low > high))
@@ -148,7 +148,7 @@ def _exponential(count: Array, parameter: Array, generator: np.random.Generator)
     uniform = generator.random(len(count))
     # The inverse for a uniform number. With log and exp instead, a parameter near 0 would lose all digits.
     share = -np.log1p(np.expm1(-parameter) * uniform) / parameter
-    return _scaled(count, share)
+    return _scale_counts(count, share)
 
 
 def _gaussian(count: Array, parameter: Array, generator: np.random.Generator) -> Array:
@@ -157,7 +157,7 @@ def _gaussian(count: Array, parameter: Array, generator: np.random.Generator) ->
     normal = generator.standard_normal(len(count))
     while len(outside := np.flatnonzero((normal < -parameter) | (normal >= parameter))):
         normal[outside] = generator.standard_normal(len(outside))
-    return _scaled(count, (normal / parameter + 1) / 2)
+    return _scale_counts(count, (normal / parameter + 1) / 2)
 
 
 def _zipfian(count: Array, parameter: Array, generator: np.random.Generator) -> Array:
@@ -179,7 +179,7 @@ def _check(parameter: Array, valid: NDArray[np.bool_], rule: str) -> None:
         raise ValueError(f"{rule}, got {parameter[np.argmin(valid)]}")
 
 
-def _scaled(count: Array, share: Array) -> Array:
+def _scale_counts(count: Array, share: Array) -> Array:
     scaled: Array = np.minimum(count * share, _BELOW_2_63).astype(np.int64)
     return scaled
 
@@ -214,14 +214,14 @@ def _kinds(*arguments: Array) -> str:
 
 
 def _arithmetic(function: Any, fits: Callable[[int, int], bool]) -> Callable[..., Array | None]:
-    def either(one: Array, other: Array) -> Array | None:
+    def calculate(one: Array, other: Array) -> Array | None:
         kind = _kinds(one, other)
         if kind == "i":
             result: Array | None = function(one, other) if fits(_largest(one), _largest(other)) else None
             return result
         return _finite(function, one, other) if kind else None
 
-    return either
+    return calculate
 
 
 def _finite(function: Any, *arguments: Array) -> Array | None:
@@ -240,7 +240,7 @@ def _quotient(one: Array, other: Array) -> Array | None:
     return _finite(np.true_divide, one, other) if kind == "f" else None
 
 
-def _compared(function: Any) -> Callable[..., Array | None]:
+def _make_comparison(function: Any) -> Callable[..., Array | None]:
     return lambda *arguments: function(*arguments) if _kinds(*arguments) else None
 
 
@@ -264,12 +264,12 @@ def _fnv1a(values: Array, seeds: Array) -> Array:
     return result.astype(np.int64)
 
 
-def _permuted(values: Array, sizes: Array, seeds: Array) -> Array | None:
+def _permute_values(values: Array, sizes: Array, seeds: Array) -> Array | None:
     size, seed = int(sizes[0]), int(seeds[0])
     if (sizes != size).any() or (seeds != seed).any():
         return None
     order = permutation(size, seed)
-    result: Array = order.at(np.mod(values, size))
+    result: Array = order.numbers_at(np.mod(values, size))
     return result
 
 
@@ -282,10 +282,10 @@ _ARRAY_FUNCTIONS: dict[str, Callable[..., Array | None]] = {
     "&": _of_integers(np.bitwise_and),
     "|": _of_integers(np.bitwise_or),
     "#": _of_integers(np.bitwise_xor),
-    "<": _compared(np.less),
-    "<=": _compared(np.less_equal),
-    "=": _compared(np.equal),
-    "<>": _compared(np.not_equal),
+    "<": _make_comparison(np.less),
+    "<=": _make_comparison(np.less_equal),
+    "=": _make_comparison(np.equal),
+    "<>": _make_comparison(np.not_equal),
     "abs": lambda values: np.abs(values) if _kinds(values) and values.min() > LEAST else None,
     "double": _doubles,
     "greatest": lambda *arguments: reduce(np.maximum, arguments) if _kinds(*arguments) else None,
@@ -294,5 +294,5 @@ _ARRAY_FUNCTIONS: dict[str, Callable[..., Array | None]] = {
     "hash_murmur2": _of_integers(_murmur2),
     "int": _integers,
     "least": lambda *arguments: reduce(np.minimum, arguments) if _kinds(*arguments) else None,
-    "permute": _of_integers(_permuted),
+    "permute": _of_integers(_permute_values),
 }

@@ -18,12 +18,12 @@ from dyno.contracts.roles import NativeWorkload
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import RemoteStore
 from dyno.suites.sql import conformance
-from dyno.suites.sql.checks.answers import canonical, displayed, rows_agree, shown
+from dyno.suites.sql.checks.answers import canonical, format_rows, normalize_rows, rows_agree
 from dyno.suites.sql.checks.book import Book, Record
 from dyno.suites.sql.data.tables import blocks
 from dyno.suites.sql.definition import ANY, COUNT, NONE, TOLERANCE, Definition, Transaction
 from dyno.suites.sql.digests import FAILED, Digest, digests
-from dyno.suites.sql.language.operations import CONTROL, QUERY, Aborted, Kinds, compiled
+from dyno.suites.sql.language.operations import CONTROL, QUERY, Aborted, Kinds, compile_script
 from dyno.suites.sql.language.script import BATCH
 from dyno.suites.sql.native import NativeMix, NativeTransaction, can_load_script
 from dyno.suites.sql.port import DEFAULT, Rights, Session, Sql, may_write
@@ -70,7 +70,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         port = super().port(engine, session)
         return ReadingPort(port) if session.read_only and session.there else port
 
-    def _own(self, texts: Mapping[str, str]) -> str:
+    def _text_of_engine(self, texts: Mapping[str, str]) -> str:
         return texts.get(self._job.spec.name, texts.get(ANY, ""))
 
     def _members(self, phase: Phase) -> list[Transaction]:
@@ -120,12 +120,12 @@ class SqlWorkload(RemoteStore, NativeWorkload):
     def _fill(self) -> None:
         definition = self._definition
         with self.connect() as port:
-            if schema := self._own(definition.schema):
+            if schema := self._text_of_engine(definition.schema):
                 port.define(schema)
             for table in definition.tables.values():
                 for rows in blocks(table, definition.tables, self._job.seed):
                     port.load(table.name, rows)
-            if after := self._own(definition.after):
+            if after := self._text_of_engine(definition.after):
                 port.define(after)
         self._written = True
 
@@ -156,7 +156,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
         call = self._call(kinds, port)
-        record = self._recording(phase, kinds, client)
+        record = self._get_recording(phase, kinds, client)
         most = int(self._job.params["operations"])
         alone = len(kinds.transactions) == 1
         for number in range(round * ROUND, (round + 1) * ROUND):
@@ -181,10 +181,10 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             calls = [NativeTransaction(script, port.port, isinstance(each.compare, tuple)) for script, each in pairs]
             return calls[0] if len(calls) == 1 else NativeMix(calls)
         judged = not self._job.spec.floor
-        runs = [compiled(script, port, isinstance(each.compare, tuple), judged) for script, each in pairs]
+        runs = [compile_script(script, port, isinstance(each.compare, tuple), judged) for script, each in pairs]
         return runs[0] if len(runs) == 1 else lambda argument: runs[argument[0]](argument[1])
 
-    def _recording(self, phase: Phase, kinds: Kinds, client: int) -> Recording:
+    def _get_recording(self, phase: Phase, kinds: Kinds, client: int) -> Recording:
         key = (phase.name, client)
         if key not in self._recordings:
             self._recordings[key] = Recording(self, phase, kinds, client)
@@ -226,7 +226,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         if 0 < int(self._job.params["operations"]) <= FEW:
             ordered = any(each.ordered for each in members)
             answers = [
-                (self._describe(phase, 0, at), shorten(displayed(rows, ordered)))
+                (self._describe(phase, 0, at), shorten(normalize_rows(rows, ordered)))
                 for at, rows in records[0].rows().items()
             ]
             facts["answers_shown"] = json.dumps(answers)
@@ -323,7 +323,7 @@ class Recording:
         of_batch = self._digests(positions, answers)
         self._counts["warm"] |= warm
         if self._comparable and not warm:
-            self._record.add(number * BATCH, of_batch, lambda at: self._shown(positions[at], answers[at]))
+            self._record.add(number * BATCH, of_batch, lambda at: self._format_answer(positions[at], answers[at]))
         if not self._phase.writes and not warm:
             self._count(of_batch, answers)
         self._home.mkdir(parents=True, exist_ok=True)
@@ -350,12 +350,12 @@ class Recording:
                 found[at] = one
         return found
 
-    def _shown(self, position: int, answer: Any) -> Any:
+    def _format_answer(self, position: int, answer: Any) -> Any:
         each = self._kinds.transactions[position]
         if type(answer) is Failure or each.compare in (NONE, COUNT):
             return None
         rows, columns = _columns(each, answer)
-        return shown(rows, each.tolerance, columns)
+        return format_rows(rows, each.tolerance, columns)
 
     def _count(self, digests: Sequence[Digest], answers: Sequence[Any]) -> None:
         self._counts["judged"] += len(answers)

@@ -30,7 +30,7 @@ at most 10 % of it. This is the test of the Solid State Storage Performance Test
 rounds last at least a minute; here they can be shorter."""
 
 
-def unsteady(rounds: Sequence[Round], block_size: int, size: int) -> str | None:
+def explain_unsteady(rounds: Sequence[Round], block_size: int, size: int) -> str | None:
     """Returns why a warm-up is not steady; None if it is: every block was written before the last five rounds, and
     their rate is steady. fio writes each block once before it writes any block again."""
     last = [each.per_second for each in rounds[-WINDOW:]]
@@ -51,7 +51,7 @@ def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[st
         lasted = sum(each.lasts_ns for each in of)
         return sum(each.operations for each in of) / lasted * 1e9 if lasted else None
 
-    why = unsteady(rounds, block_size, size)
+    why = explain_unsteady(rounds, block_size, size)
     whole = why is None
     written = list(accumulate(each.operations * block_size for each in rounds))
     # The first pass ends with the round in which every block has been written once.
@@ -202,11 +202,11 @@ class VolumeWorkload(OnStore, PayloadWorkload, PlacedWorkload):
         round_ns = max(LEAST_ROUND_NS, longest // ROUNDS)
         rounds: list[Round] = []
 
-        def enough(so_far: Sequence[Round]) -> bool:
+        def is_steady(so_far: Sequence[Round]) -> bool:
             rounds[:] = so_far
-            return unsteady(so_far, self._block, self._area) is None
+            return explain_unsteady(so_far, self._block, self._area) is None
 
-        report = volume.run(io, longest, round_ns, enough)
+        report = volume.run(io, longest, round_ns, is_steady)
         facts = {} if self._job.spec.floor else steady_facts(rounds, self._block, self._area)
         return replace(report, facts={**report.facts, **facts, "round_ns": round_ns})
 

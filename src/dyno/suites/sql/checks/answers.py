@@ -24,7 +24,7 @@ def plain(value: Any) -> Any:
     if kind is int or value is None:
         return value
     if kind is str:
-        return timed(value)
+        return normalize_time(value)
     if kind is bool:
         return int(value)
     if kind is float:
@@ -40,7 +40,7 @@ def plain(value: Any) -> Any:
     if kind in (bytes, bytearray, memoryview):
         try:
             # ClickHouse has one type for texts and bytes.
-            return timed(bytes(value).decode())
+            return normalize_time(bytes(value).decode())
         except UnicodeDecodeError:
             return bytes(value)
     if kind in (date, UUID):
@@ -68,7 +68,7 @@ def canonical(value: Any, tolerance: float) -> Any:
     return number if whole is None else whole
 
 
-def timed(text: str) -> str:
+def normalize_time(text: str) -> str:
     """Returns a text, in one form if it is a time."""
     match = _TIME.fullmatch(text) if len(text) >= _TIME_LENGTH else None
     return text if match is None else _time(match[1], match[2], match[3] or "")
@@ -85,7 +85,7 @@ def rows_of(answer: Any) -> list[list[tuple[Any, ...]]]:
 
 
 def rows_agree(one: Any, other: Any, ordered: bool, tolerance: float) -> bool:
-    """Returns whether two answers, as `shown` returns them, agree value by value."""
+    """Returns whether two answers, as `format_rows` returns them, agree value by value."""
     if [len(rows) for rows in one] != [len(rows) for rows in other]:
         return False
 
@@ -109,7 +109,7 @@ def _order(row: Sequence[Any]) -> Any:
     return exact, [each for each in row if type(each) is float]
 
 
-def shown(answer: Any, tolerance: float, columns: Sequence[int] | None = None) -> list[list[list[Any]]]:
+def format_rows(answer: Any, tolerance: float, columns: Sequence[int] | None = None) -> list[list[list[Any]]]:
     """Returns the rows of an answer in canonical form, as plain JSON."""
 
     def plain(row: Sequence[Any]) -> list[Any]:
@@ -119,16 +119,16 @@ def shown(answer: Any, tolerance: float, columns: Sequence[int] | None = None) -
     return [list(map(plain, rows)) for rows in rows_of(answer)]
 
 
-def displayed(rows: Any, ordered: bool) -> Any:
-    """Returns an answer, as `shown` returns it, in the same form for engines that agree: rows in an order that is not
-    compared are sorted, and numbers that are not whole have nine digits."""
+def normalize_rows(rows: Any, ordered: bool) -> Any:
+    """Returns an answer, as `format_rows` returns it, in the same form for engines that agree: rows in an order that
+    is not compared are sorted, and numbers that are not whole have nine digits."""
 
-    def rounded(value: Any) -> Any:
+    def round_numbers(value: Any) -> Any:
         if type(value) is list:
-            return list(map(rounded, value))
+            return list(map(round_numbers, value))
         return float(f"{value:.9g}") if type(value) is float else value
 
-    each = rounded(rows)
+    each = round_numbers(rows)
     return each if ordered else [sorted(part, key=repr) for part in each]
 
 

@@ -137,7 +137,7 @@ class Book:
             found = self._difference(records, home)
             if found is None:
                 break
-            differs = differs or self._described(records, home, engine, row, *found, describe)
+            differs = differs or self._describe_difference(records, home, engine, row, *found, describe)
         else:
             home = self._home / str(len(groups))
         self._join(home, records, engine, row)
@@ -182,7 +182,7 @@ class Book:
         lines = file.read_text().splitlines() if file.exists() else []
         return dict(line.split("\t") for line in lines)
 
-    def _described(
+    def _describe_difference(
         self, records: Sequence[Record], home: Path, engine: str, row: str, client: int, number: int, describe: Any
     ) -> str:
         """Returns the first difference from a group. Names the engine, because the text is also printed in the rows

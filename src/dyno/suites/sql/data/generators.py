@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import unknown_name_message
 
 THETA = 0.99
 """Default exponent of `zipf` and `latest`, which is YCSB's."""
@@ -85,7 +85,7 @@ def parse(text: str) -> Generator:
     if kind == "from":
         raise ValueError("from: is not supported; choose from another table's column with uniform:TABLE.COLUMN")
     if kind not in _PARSERS:
-        raise ValueError(unknown("generator", kind, _PARSERS))
+        raise ValueError(unknown_name_message("generator", kind, _PARSERS))
     try:
         return _PARSERS[kind](rest if colon else None)._replace(nulls=nulls)
     except ValueError as error:
@@ -169,7 +169,7 @@ def _parts(text: str | None, least: int, most: int) -> list[str]:
     return parts
 
 
-def _referred(text: str) -> tuple[str, str]:
+def _parse_reference(text: str) -> tuple[str, str]:
     referred = reference(text)
     if referred is None:
         raise ValueError("no TABLE.COLUMN")
@@ -190,7 +190,7 @@ def _serial(text: str | None) -> Generator:
 def _uniform(text: str | None) -> Generator:
     (of,) = _parts(text, 1, 1)
     if ".." not in of:
-        return Generator("uniform", (), _referred(of))
+        return Generator("uniform", (), _parse_reference(of))
     low, high = of.partition("..")[::2]
     return Generator("uniform", _range(of, _number if "." in low or "." in high else _whole))
 
@@ -199,7 +199,7 @@ def _zipf(text: str | None) -> Generator:
     of, *rest = _parts(text, 1, 2)
     theta = _theta(rest[0]) if rest else THETA
     if ".." not in of:
-        return Generator("zipf", (theta,), _referred(of))
+        return Generator("zipf", (theta,), _parse_reference(of))
     low, high = _range(of, _whole)
     if high - low >= 2**53:
         raise ValueError("the range has over 2 ** 53 numbers")
@@ -210,12 +210,12 @@ def _hot(text: str | None) -> Generator:
     of, rows, references = _parts(text, 3, 3)
     if _share(rows) == 0:
         raise ValueError("0% of the rows")
-    return Generator("hot", (_share(rows), _share(references)), _referred(of))
+    return Generator("hot", (_share(rows), _share(references)), _parse_reference(of))
 
 
-def _latest(text: str | None) -> Generator:
+def _parse_latest(text: str | None) -> Generator:
     of, *rest = _parts(text, 1, 2)
-    return Generator("latest", (_theta(rest[0]) if rest else THETA,), _referred(of))
+    return Generator("latest", (_theta(rest[0]) if rest else THETA,), _parse_reference(of))
 
 
 def _normal(text: str | None) -> Generator:
@@ -243,7 +243,7 @@ def _choose(text: str | None) -> Generator:
     return Generator("choose", (tuple(values), tuple(weights)))
 
 
-def _sized(kind: str, least: int, most: int) -> Callable[[str | None], Generator]:
+def _sized_parser(kind: str, least: int, most: int) -> Callable[[str | None], Generator]:
     """Returns the parser of a generator whose values have N, or A to B, characters, bytes or words."""
 
     def parse_sized(text: str | None) -> Generator:
@@ -256,7 +256,7 @@ def _sized(kind: str, least: int, most: int) -> Callable[[str | None], Generator
     return parse_sized
 
 
-def _bare(kind: str) -> Callable[[str | None], Generator]:
+def _bare_parser(kind: str) -> Callable[[str | None], Generator]:
     """Returns the parser of a generator without arguments."""
 
     def parse_bare(text: str | None) -> Generator:
@@ -283,7 +283,7 @@ def _decimal(text: str | None) -> Generator:
     of, places = _parts(text, 2, 2)
     digits = _digits(places, 18)
 
-    def scaled(end: str) -> int:
+    def scale_end(end: str) -> int:
         _number(end)
         units = Fraction(end) * 10**digits
         if units.denominator != 1:
@@ -292,7 +292,7 @@ def _decimal(text: str | None) -> Generator:
             raise ValueError("the numbers exceed 64 bits")
         return int(units)
 
-    return Generator("decimal", (*_range(of, scaled), digits))
+    return Generator("decimal", (*_range(of, scale_end), digits))
 
 
 def _bool(text: str | None) -> Generator:
@@ -305,16 +305,16 @@ _PARSERS: dict[str, Callable[[str | None], Generator]] = {
     "uniform": _uniform,
     "zipf": _zipf,
     "hot": _hot,
-    "latest": _latest,
+    "latest": _parse_latest,
     "normal": _normal,
     "choose": _choose,
-    "words": _sized("words", 1, MOST_WORDS),
-    "text": _sized("text", 0, MOST_LENGTH),
-    "uuid": _bare("uuid"),
+    "words": _sized_parser("words", 1, MOST_WORDS),
+    "text": _sized_parser("text", 0, MOST_LENGTH),
+    "uuid": _bare_parser("uuid"),
     "time": _time,
     "date": _date,
     "decimal": _decimal,
     "bool": _bool,
-    "bytes": _sized("bytes", 0, MOST_LENGTH),
-    "null": _bare("null"),
+    "bytes": _sized_parser("bytes", 0, MOST_LENGTH),
+    "null": _bare_parser("null"),
 }

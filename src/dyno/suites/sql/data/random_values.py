@@ -60,7 +60,7 @@ class Random:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def chosen(self, which: Integers, stream: int | None = None) -> Random:
+    def select_rows(self, which: Integers, stream: int | None = None) -> Random:
         """Returns the random numbers of the rows at these positions, of the same stream or another one."""
         return Random(self._key, self.rows[which], self._stream if stream is None else stream)
 
@@ -80,28 +80,34 @@ class Random:
         result: NDArray[np.float64] = (self.words(number) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return result
 
-    def below(self, limit: int) -> Words:
+    def draw_below(self, limit: int) -> Words:
         """Returns a number below `limit`, at most 2 ** 64, for each row. All numbers have the same probability."""
         if limit == 2**64:
             return self.words(0)
         # Words beyond the last multiple of the limit are rejected.
         last = np.uint64(2**64 - 2**64 % limit - 1)
-        numbers: Words = self._until(lambda words: (words % np.uint64(limit), words <= last), Random.words)
+        numbers: Words = self._draw_until_accepted(
+            lambda words: (words % np.uint64(limit), words <= last), Random.words
+        )
         return numbers
 
     def zipf(self, count: int, theta: float) -> Integers:
         """Returns a zipfian rank below `count` for each row. 0 is the most frequent one."""
         if count == 1:
             return np.zeros(len(self), np.int64)
-        ranks: Integers = self._until(lambda shares: zipf_candidates(count, theta, shares), Random.shares)
+        ranks: Integers = self._draw_until_accepted(
+            lambda shares: zipf_candidates(count, theta, shares), Random.shares
+        )
         return ranks
 
-    def _until(self, propose: Callable[[Any], tuple[Any, Any]], numbers: Callable[[Random, int], Any]) -> Any:
+    def _draw_until_accepted(
+        self, propose: Callable[[Any], tuple[Any, Any]], numbers: Callable[[Random, int], Any]
+    ) -> Any:
         """Proposes a value for each row, by its next random number, until the value is accepted."""
         values, accepted = propose(numbers(self, 0))
         left, attempt = np.flatnonzero(~accepted), 1
         while len(left):
-            again, accepted = propose(numbers(self.chosen(left), attempt))
+            again, accepted = propose(numbers(self.select_rows(left), attempt))
             values[left[accepted]] = again[accepted]
             left, attempt = left[~accepted], attempt + 1
         return values
@@ -110,7 +116,7 @@ class Random:
 def positions(generator: Generator, random: Random, count: int, order: int) -> Integers:
     """Returns a row number below `count` of another table for each row. `order` decides which ones are frequent."""
     if generator.kind == "uniform":
-        return random.below(count).astype(np.int64)
+        return random.draw_below(count).astype(np.int64)
     if generator.kind == "latest":
         return count - 1 - random.zipf(count, generator.arguments[0])
     if generator.kind == "zipf":
@@ -122,7 +128,7 @@ def positions(generator: Generator, random: Random, count: int, order: int) -> I
         share = random.shares(1)
         # If all rows are hot, the others are the same rows.
         ranks = np.where(is_hot, share * hot, hot % count + share * (count - hot % count)).astype(np.int64)
-    return Permutation(count, order).at(ranks)
+    return Permutation(count, order).numbers_at(ranks)
 
 
 def values(generator: Generator, random: Random, seed: int) -> list[Any]:
@@ -132,16 +138,16 @@ def values(generator: Generator, random: Random, seed: int) -> list[Any]:
         theta, low, high = generator.arguments
         count = high - low + 1
         order = Permutation(count, key_of(seed, low, high))
-        result: list[Any] = (order.at(random.zipf(count, theta)) + low).tolist()
+        result: list[Any] = (order.numbers_at(random.zipf(count, theta)) + low).tolist()
     else:
         result = _MAKERS[generator.kind](random, *generator.arguments)
     return result
 
 
-def _between(random: Random, low: int, high: int) -> Integers:
+def _draw_between(random: Random, low: int, high: int) -> Integers:
     """Returns a whole number from `low` to `high`, which have 64 bits, for each row."""
     # The sum may pass 2 ** 63 and wrap around, but its final value has 64 bits.
-    return random.below(high - low + 1).view(np.int64) + np.int64(low)
+    return random.draw_below(high - low + 1).view(np.int64) + np.int64(low)
 
 
 def _sizes(random: Random, low: int, high: int) -> list[int]:
@@ -156,7 +162,7 @@ def _serial(random: Random, start: int) -> list[int]:
 
 def _uniform(random: Random, low: float, high: float) -> list[float]:
     if isinstance(low, int) and isinstance(high, int):
-        drawn: list[float] = _between(random, low, high).tolist()
+        drawn: list[float] = _draw_between(random, low, high).tolist()
     else:
         drawn = (low + random.shares(0) * (high - low)).tolist()
     return drawn
@@ -225,18 +231,18 @@ def _uuid(random: Random) -> list[UUID]:
 
 
 def _time(random: Random, low: int, high: int) -> list[Any]:
-    times: list[Any] = _between(random, low, high).view("M8[us]").tolist()
+    times: list[Any] = _draw_between(random, low, high).view("M8[us]").tolist()
     return times
 
 
 def _date(random: Random, low: int, high: int) -> list[Any]:
-    dates: list[Any] = _between(random, low, high).view("M8[D]").tolist()
+    dates: list[Any] = _draw_between(random, low, high).view("M8[D]").tolist()
     return dates
 
 
 def _decimal(random: Random, low: int, high: int, digits: int) -> list[Decimal]:
     exponent = Decimal(-digits)
-    return [number.scaleb(exponent) for number in map(Decimal, _between(random, low, high).tolist())]
+    return [number.scaleb(exponent) for number in map(Decimal, _draw_between(random, low, high).tolist())]
 
 
 def _bool(random: Random, share: float) -> list[bool]:

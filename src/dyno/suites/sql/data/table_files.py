@@ -63,7 +63,7 @@ def columns_of(path: Path) -> Mapping[str, Any]:
 
 def _version(path: Path) -> tuple[int, int]:
     """Returns the file's time of change and its size, so that a changed file is read again."""
-    with safe_read.opened(path, MOST_BYTES):
+    with safe_read.open_regular_file(path, MOST_BYTES):
         status = path.stat()
         return status.st_mtime_ns, status.st_size
 
@@ -93,7 +93,7 @@ def _plain(path: Path, column: Any) -> list[Any]:
 @contextmanager
 def _csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
     """Opens a CSV file. Lines without a field are left out. Raises UsageError, also for errors while reading."""
-    with safe_read.opened(path, MOST_BYTES) as file:
+    with safe_read.open_regular_file(path, MOST_BYTES) as file:
         reader = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
         try:
             yield (row for row in reader if row)
@@ -112,10 +112,10 @@ def _csv_columns(path: Path) -> dict[str, list[Any]]:
                 raise UsageError(f"{path}: row {number} has {len(row)} fields; expected {len(names)}, one per column")
             for column, field in zip(fields, row, strict=True):
                 column.append(field)
-    return {name: _typed(column) for name, column in zip(names, fields, strict=True)}
+    return {name: _convert_fields(column) for name, column in zip(names, fields, strict=True)}
 
 
-def _typed(fields: list[str]) -> list[Any]:
+def _convert_fields(fields: list[str]) -> list[Any]:
     """Converts the fields of a column to the first type that fits all of them."""
     for convert in (_int, _float, _day, moment):
         try:
@@ -152,7 +152,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
     try:
         import pyarrow
     except ImportError:
-        remedy = installation.extra("parquet")
+        remedy = installation.extra_command("parquet")
         raise NotInstalled(f"{path}: Parquet files need pyarrow, which is not installed: {remedy}") from None
     try:
         yield
@@ -162,7 +162,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
 
 def _parquet(path: Path) -> Any:
     """Opens a Parquet file whose columns have supported types."""
-    with safe_read.opened(path, MOST_BYTES), _parquet_errors(path):
+    with safe_read.open_regular_file(path, MOST_BYTES), _parquet_errors(path):
         from pyarrow.parquet import ParquetFile
 
         file = ParquetFile(path)
@@ -194,10 +194,10 @@ def _parquet_columns(path: Path) -> dict[str, Any]:
         import pyarrow
         from pyarrow import types
 
-        def converted(column: Any) -> Any:
+        def convert_column(column: Any) -> Any:
             if types.is_timestamp(column.type):
                 return column.cast(pyarrow.timestamp("us"), safe=False)
             return column.cast(pyarrow.date32()) if types.is_date64(column.type) else column
 
         table = file.read()
-        return {name: converted(table.column(name)) for name in table.column_names}
+        return {name: convert_column(table.column(name)) for name in table.column_names}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import closest_match, format_value, integer, literal, unknown
+from dyno.contracts.settings import closest_match, format_value, integer, literal, unknown_name_message
 from dyno.suites.sql.data import generators, table_files
 from dyno.suites.sql.data.generators import NAME, Generator
 
@@ -94,7 +94,7 @@ def read_tables(declared: Mapping[str, Any], base: Path) -> dict[str, Table]:
     before: dict[str, set[str]] = {name: set() for name in tables}
     for (name, _), referred in steps.items():
         before[name] |= {table for table, _ in referred} - {name}
-    return {name: tables[name] for name in _sorted(before, str)}
+    return {name: tables[name] for name in _sort_by_references(before, str)}
 
 
 def _read_table(name: str, value: Any, base: Path) -> Table:
@@ -158,7 +158,7 @@ def _check_reference(reference: tuple[str, str], tables: Mapping[str, Table]) ->
     """Raises ValueError unless the column exists and has values."""
     name, column_name = reference
     if name not in tables:
-        raise ValueError(unknown("table", name, tables))
+        raise ValueError(unknown_name_message("table", name, tables))
     table = tables[name]
     generator = table.column(column_name).generator
     if table.rows == 0:
@@ -168,7 +168,7 @@ def _check_reference(reference: tuple[str, str], tables: Mapping[str, Table]) ->
         raise ValueError(f"column {name}.{column_name} is {share}; expected a column with more values")
 
 
-def _sorted(before: Mapping[Any, set[Any]], show: Callable[[Any], str]) -> list[Any]:
+def _sort_by_references(before: Mapping[Any, set[Any]], show: Callable[[Any], str]) -> list[Any]:
     """Sorts names so that each comes after those in its set. Raises UsageError for a circle."""
     try:
         return list(TopologicalSorter(before).static_order())
@@ -181,7 +181,7 @@ def _sorted(before: Mapping[Any, set[Any]], show: Callable[[Any], str]) -> list[
 def _check_chains(referred: Mapping[tuple[str, str], set[tuple[str, str]]]) -> None:
     """Raises UsageError for columns that refer to each other in a circle, or in a chain that is too long."""
     lengths: dict[tuple[str, str], int] = {}
-    for column in _sorted(referred, ".".join):
+    for column in _sort_by_references(referred, ".".join):
         lengths[column] = max((lengths[other] + 1 for other in referred.get(column, ())), default=0)
         if lengths[column] > MOST_STEPS:
             name = ".".join(column)
@@ -211,7 +211,7 @@ def block(table: Table, tables: Mapping[str, Table], seed: int, number: int) -> 
     import numpy as np
 
     rows = np.arange(start, stop)
-    return {column.name: _generated(table, column, tables, seed, rows) for column in table.columns}
+    return {column.name: _generate_values(table, column, tables, seed, rows) for column in table.columns}
 
 
 def draw(reference: str, tables: Mapping[str, Table], seed: int) -> Callable[[np.random.Generator, int], list[Any]]:
@@ -230,16 +230,16 @@ def draw(reference: str, tables: Mapping[str, Table], seed: int) -> Callable[[np
     except ValueError as error:
         raise UsageError(f"{literal(reference)}: {error}") from None
 
-    def drawn(rng: np.random.Generator, draws: int) -> list[Any]:
+    def draw_values(rng: np.random.Generator, draws: int) -> list[Any]:
         import numpy as np
 
         key = int(rng.integers(0, 2**64, dtype=np.uint64))
         return _values(generator, tables, seed, key, np.arange(draws))
 
-    return drawn
+    return draw_values
 
 
-def _generated(
+def _generate_values(
     table: Table, column: Column, tables: Mapping[str, Table], seed: int, rows: NDArray[np.int64]
 ) -> list[Any]:
     """Returns the column's values in these rows, in any order."""
@@ -259,7 +259,7 @@ def _values(
     for start in range(0, len(rows), PIECE):
         random = Random(key, rows[start : start + PIECE])
         if generator.reference:
-            made = _referred(generator, generator.reference, random, tables, seed)
+            made = _draw_referred(generator, generator.reference, random, tables, seed)
         else:
             made = values(generator, random, seed)
         if generator.nulls:
@@ -269,7 +269,7 @@ def _values(
     return result
 
 
-def _referred(
+def _draw_referred(
     generator: Generator, reference: tuple[str, str], random: Random, tables: Mapping[str, Table], seed: int
 ) -> list[Any]:
     """Returns values of random rows of the other table. If one is NULL, a row that is drawn uniformly replaces it."""
@@ -286,13 +286,13 @@ def _referred(
             raise UsageError(f"column {'.'.join(reference)} has no values to choose from")
         return [present[row] for row in positions(generator, random, len(present), order).tolist()]
     assert table.rows, "checked before"
-    result = _generated(table, column, tables, seed, positions(generator, random, table.rows, order))
+    result = _generate_values(table, column, tables, seed, positions(generator, random, table.rows, order))
     # At most MOST_NULLS of the values are NULL, unless the table has few rows.
     for stream in range(1, _ROUNDS):
         missing = [at for at, value in enumerate(result) if value is None]
         if not missing:
             return result
-        again = random.chosen(np.array(missing), stream).below(table.rows).astype(np.int64)
-        for at, value in zip(missing, _generated(table, column, tables, seed, again), strict=True):
+        again = random.select_rows(np.array(missing), stream).draw_below(table.rows).astype(np.int64)
+        for at, value in zip(missing, _generate_values(table, column, tables, seed, again), strict=True):
             result[at] = value
     raise UsageError(f"column {'.'.join(reference)} has no values to choose from, since all its rows are NULL")

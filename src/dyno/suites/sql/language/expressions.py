@@ -143,7 +143,7 @@ class _Parser:
     def parse(self) -> Node:
         node = self._expression(0)
         if self._tokens[self._at][0]:
-            raise self._unexpected()
+            raise self._unexpected_error()
         return node
 
     def _expression(self, least: int) -> Node:
@@ -154,20 +154,20 @@ class _Parser:
         node, chained = self._operand(), 0
         while (precedence := _PRECEDENCE.get(self._word(), -1)) >= least:
             if precedence == chained and precedence in _NOT_CHAINED:
-                raise self._unexpected()
+                raise self._unexpected_error()
             node, chained = self._operation(node, precedence), precedence
         self._level -= 1
         return node
 
     def _operation(self, node: Node, precedence: int) -> Node:
-        word = self._next()
+        word = self._take_word()
         if word in ("isnull", "notnull"):
-            return _negated(Call("is", (node, Constant(None))), word == "notnull")
+            return _negate_if(Call("is", (node, Constant(None))), word == "notnull")
         if word == "is":
             negated = self._accept("not")
             if self._word().upper() not in _CONSTANTS:
-                raise self._unexpected("NULL, TRUE or FALSE")
-            return _negated(Call("is", (node, Constant(_CONSTANTS[self._next().upper()]))), negated)
+                raise self._unexpected_error("NULL, TRUE or FALSE")
+            return _negate_if(Call("is", (node, Constant(_CONSTANTS[self._take_word().upper()]))), negated)
         other = self._expression(precedence + 1)
         if word in (">", ">="):
             return Call(word.replace(">", "<"), (other, node))
@@ -175,7 +175,7 @@ class _Parser:
 
     def _operand(self) -> Node:
         at, (kind, text) = self._at, self._tokens[self._at]
-        word = self._next()
+        word = self._take_word()
         if kind == "variable":
             return Variable(self._resolve(text[1:]))
         if kind == "integer":
@@ -206,7 +206,7 @@ class _Parser:
         if kind == "word" and word not in _KEYWORDS:
             return self._call(text)
         self._at = at
-        raise self._unexpected()
+        raise self._unexpected_error()
 
     def _case(self) -> Node:
         branches = list[Node]()
@@ -256,7 +256,7 @@ class _Parser:
         kind, text = self._tokens[self._at]
         return text.lower() if kind in ("word", "operator") else ""
 
-    def _next(self) -> str:
+    def _take_word(self) -> str:
         word = self._word()
         # The last token is empty and is never passed.
         self._at += self._at < len(self._tokens) - 1
@@ -266,14 +266,14 @@ class _Parser:
         """Skips a word if it is the next one."""
         if self._word() != word:
             return False
-        self._next()
+        self._take_word()
         return True
 
     def _expect(self, word: str) -> None:
         if not self._accept(word):
-            raise self._unexpected(word.upper())
+            raise self._unexpected_error(word.upper())
 
-    def _unexpected(self, instead: str = "") -> ValueError:
+    def _unexpected_error(self, instead: str = "") -> ValueError:
         kind, text = self._tokens[self._at]
         shown = format_value(text) if kind else "end of the expression"
         return ValueError(f"expected {instead}, got {shown}" if instead else f"unexpected {shown}")
@@ -301,5 +301,5 @@ def _literal(digits: str) -> int:
     return int(digits)
 
 
-def _negated(node: Node, negated: bool) -> Node:
+def _negate_if(node: Node, negated: bool) -> Node:
     return Call("not", (node,)) if negated else node

@@ -38,7 +38,7 @@ _WORDS: dict[str, bool | None] = {
 def to_scalar(value: Any, name: str) -> Scalar:
     """Returns the value of a variable from outside, whose text is read as pgbench does. Raises ValueError."""
     if type(value) is int:
-        return checked(value)
+        return check_range(value)
     if value is None or type(value) is bool:
         return value
     if type(value) is float and math.isfinite(value):
@@ -47,7 +47,7 @@ def to_scalar(value: Any, name: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if re.fullmatch(r"[-+]?\d{1,19}", text, re.ASCII):
-        return checked(int(text))
+        return check_range(int(text))
     if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(E[-+]?\d+)?", text, re.ASCII) and math.isfinite(float(text)):
         return float(text)
     raise ValueError(f"variable {name} is no number: {format_value(value)}")
@@ -56,7 +56,7 @@ def to_scalar(value: Any, name: str) -> Scalar:
 def to_int(value: Scalar) -> int:
     """Rounds to the nearest integer, and half to even."""
     if type(value) is float:
-        return checked(round(value))
+        return check_range(round(value))
     if type(value) is not int:
         raise ValueError("expected a number, got a boolean")
     return value
@@ -74,7 +74,7 @@ def to_bool(value: Scalar) -> bool:
     return value
 
 
-def checked(value: int) -> int:
+def check_range(value: int) -> int:
     if not LEAST <= value <= MOST:
         raise ValueError("overflow: the result has more than 64 bits")
     return value
@@ -105,26 +105,26 @@ def _arithmetic(
 ) -> Callable[..., Scalar]:
     of_doubles = _double(name, double)
 
-    def either(one: Scalar, other: Scalar) -> Scalar:
+    def calculate(one: Scalar, other: Scalar) -> Scalar:
         if type(one) is int and type(other) is int:
-            return checked(integer(one, other))
+            return check_range(integer(one, other))
         if type(one) is float or type(other) is float:
             return of_doubles(one, other)
-        return checked(integer(to_int(one), to_int(other)))
+        return check_range(integer(to_int(one), to_int(other)))
 
-    return either
+    return calculate
 
 
-def _compared(compare: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    def either(one: Scalar, other: Scalar) -> bool:
+def _make_comparison(compare: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+    def compare_scalars(one: Scalar, other: Scalar) -> bool:
         read = to_double if type(one) is float or type(other) is float else to_int
         return compare(read(one), read(other))
 
-    return either
+    return compare_scalars
 
 
 def _integers(function: Callable[..., int]) -> Callable[..., int]:
-    return lambda *arguments: checked(function(*map(to_int, arguments)))
+    return lambda *arguments: check_range(function(*map(to_int, arguments)))
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Scalar]:
@@ -147,9 +147,9 @@ def _no_draw(*_: Scalar) -> Scalar:
     raise ValueError("a random function can't be used here")
 
 
-def _shifted(value: int, bits: int) -> int:
+def _shift_bits(value: int, bits: int) -> int:
     """Shifts to the left, or to the right if `bits` is negative."""
-    return wrapped(value << bits) if bits >= 0 else value >> -bits
+    return wrap_to_64_bits(value << bits) if bits >= 0 else value >> -bits
 
 
 def _width(bits: int) -> int:
@@ -158,7 +158,7 @@ def _width(bits: int) -> int:
     return bits
 
 
-def wrapped(value: int) -> int:
+def wrap_to_64_bits(value: int) -> int:
     """Returns the lowest 64 bits as a signed integer."""
     return (value + 2**63) % 2**64 - 2**63
 
@@ -174,7 +174,7 @@ def _murmur2(value: int, seed: int) -> int:
     mixed = (mixed ^ mixed >> 47) * MURMUR & _BITS_64
     result = (seed & _BITS_64 ^ 8 * MURMUR & _BITS_64 ^ mixed) * MURMUR & _BITS_64
     result = (result ^ result >> 47) * MURMUR & _BITS_64
-    return wrapped(result ^ result >> 47)
+    return wrap_to_64_bits(result ^ result >> 47)
 
 
 def _fnv1a(value: int, seed: int) -> int:
@@ -182,7 +182,7 @@ def _fnv1a(value: int, seed: int) -> int:
     result = FNV_BASIS ^ seed & _BITS_64
     for byte in (value & _BITS_64).to_bytes(8, "little"):
         result = (result ^ byte) * FNV_PRIME & _BITS_64
-    return wrapped(result)
+    return wrap_to_64_bits(result)
 
 
 @lru_cache(maxsize=64)
@@ -194,11 +194,11 @@ def permutation(size: int, seed: int) -> Any:
     return Permutation(size, seed & _BITS_64)
 
 
-def _permuted(value: int, size: int, seed: int) -> int:
+def _permute_value(value: int, size: int, seed: int) -> int:
     """The permutation is another one than pgbench's."""
     import numpy as np
 
-    return int(permutation(size, seed).at(np.array([value % size]))[0])
+    return int(permutation(size, seed).numbers_at(np.array([value % size]))[0])
 
 
 FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Scalar]]] = {
@@ -210,15 +210,15 @@ FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Scalar]]] = {
     "&": (2, 2, _integers(and_)),
     "|": (2, 2, _integers(or_)),
     "#": (2, 2, _integers(xor)),
-    "<<": (2, 2, _integers(lambda value, bits: _shifted(value, _width(bits)))),
-    ">>": (2, 2, _integers(lambda value, bits: _shifted(value, -_width(bits)))),
-    "<": (2, 2, _compared(lt)),
-    "<=": (2, 2, _compared(le)),
-    "=": (2, 2, _compared(eq)),
-    "<>": (2, 2, _compared(ne)),
+    "<<": (2, 2, _integers(lambda value, bits: _shift_bits(value, _width(bits)))),
+    ">>": (2, 2, _integers(lambda value, bits: _shift_bits(value, -_width(bits)))),
+    "<": (2, 2, _make_comparison(lt)),
+    "<=": (2, 2, _make_comparison(le)),
+    "=": (2, 2, _make_comparison(eq)),
+    "<>": (2, 2, _make_comparison(ne)),
     "is": (2, 2, lambda one, other: one is other),
     "not": (1, 1, lambda value: not to_bool(value)),
-    "abs": (1, 1, lambda value: abs(value) if type(value) is float else checked(abs(to_int(value)))),
+    "abs": (1, 1, lambda value: abs(value) if type(value) is float else check_range(abs(to_int(value)))),
     "double": (1, 1, to_double),
     "exp": (1, 1, _double("exp", math.exp)),
     "greatest": (1, None, _extreme(max)),
@@ -228,7 +228,7 @@ FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Scalar]]] = {
     "int": (1, 1, to_int),
     "least": (1, None, _extreme(min)),
     "ln": (1, 1, _double("ln", math.log)),
-    "permute": (2, 3, _integers(_permuted)),
+    "permute": (2, 3, _integers(_permute_value)),
     "pi": (0, 0, lambda: math.pi),
     "pow": (2, 2, _double("pow", math.pow)),
     "power": (2, 2, _double("power", math.pow)),

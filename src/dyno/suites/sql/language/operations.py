@@ -25,7 +25,7 @@ class Aborted(Exception):
     """The engine ended a transaction because of others: a deadlock or a conflict."""
 
 
-def compiled(script: Script, port: Sql, named: bool, judged: bool) -> Callable[[tuple[Any, ...]], Any]:
+def compile_script(script: Script, port: Sql, named: bool, judged: bool) -> Callable[[tuple[Any, ...]], Any]:
     """Returns a function that executes the script once, given its inputs. It returns the rows or the number of
     changed rows of the only statement, or a tuple of these. `named`: each is a pair of the columns' names and the
     rows. If not `judged`, the engine is a null engine, and the variables of \\gset are 0."""
@@ -35,10 +35,10 @@ def compiled(script: Script, port: Sql, named: bool, judged: bool) -> Callable[[
     if len(planned) == 1 and statements[0].gset is None:
         run = port.statement(statements[0].pieces, named)
         if statements[0].names == script.inputs:
-            return _guarded(run, port)
+            return _guard_transaction(run, port)
         at = [script.inputs.index(name) for name in statements[0].names]
         pick = itemgetter(*at) if len(at) > 1 else lambda inputs: (inputs[at[0]],)
-        return _guarded(lambda inputs: run(pick(inputs)), port)
+        return _guard_transaction(lambda inputs: run(pick(inputs)), port)
     steps = [
         (step, None) if isinstance(step, Set) else (step, port.statement(step.pieces, named or step.gset is not None))
         for step in planned
@@ -68,13 +68,13 @@ def compiled(script: Script, port: Sql, named: bool, judged: bool) -> Callable[[
                 answers.append(answer)
         return answers[0] if len(answers) == 1 else tuple(answers)
 
-    return _guarded(transaction, port)
+    return _guard_transaction(transaction, port)
 
 
-def _guarded(run: Callable[[Any], Any], port: Sql) -> Callable[[Any], Any]:
+def _guard_transaction(run: Callable[[Any], Any], port: Sql) -> Callable[[Any], Any]:
     """Returns the function, which leaves no transaction open when it fails."""
 
-    def guarded(inputs: Any) -> Any:
+    def run_guarded(inputs: Any) -> Any:
         try:
             return run(inputs)
         except Exception as error:
@@ -83,7 +83,7 @@ def _guarded(run: Callable[[Any], Any], port: Sql) -> Callable[[Any], Any]:
                 raise Aborted(str(error)) from error
             raise
 
-    return guarded
+    return run_guarded
 
 
 class Kinds:
@@ -99,7 +99,7 @@ class Kinds:
         self._seed, self._client, self._clients = [job.seed, crc32(phase.encode()), client], client, job.clients
         self._first = 0
         given = {name: given_value(job.params[name], definition, job.seed) for name in definition.given}
-        given |= {name: partial(_chosen, values) for name, values in found.items()}
+        given |= {name: partial(_choose_values, values) for name, values in found.items()}
         given |= {"n": self._numbers, "client_id": client}
         self.scripts = [each.script(job.spec.name) for each in self.transactions]
         self._inputs = [
@@ -126,7 +126,7 @@ class Kinds:
         return [(self._first + at) * self._clients + self._client for at in range(count)]
 
 
-def _chosen(values: Sequence[Any], generator: Any, count: int) -> list[Any]:
+def _choose_values(values: Sequence[Any], generator: Any, count: int) -> list[Any]:
     return [values[at] for at in generator.integers(0, len(values), count).tolist()]
 
 

@@ -142,10 +142,10 @@ class _Parser:
         start = self._at
         found = _COMMAND.match(self._text, start)
         assert found, "it begins with a backslash"
-        name, rest = _split(found.group(1).replace("\\\n", " "))
+        name, rest = _split_first_word(found.group(1).replace("\\\n", " "))
         command = name.lower()
         if command == "set":
-            self._set(*_split(rest), start)
+            self._set(*_split_first_word(rest), start)
         elif command == "gset":
             self._gset(rest.strip(), start)
         elif (known := command if command in UNSUPPORTED else command[:1]) in UNSUPPORTED:
@@ -228,7 +228,7 @@ def _may_set(prefix: str, lexed: Lexed, name: str) -> bool:
     return name.startswith(prefix) and lexed.may_return(name[len(prefix) :])
 
 
-def _split(text: str) -> tuple[str, str]:
+def _split_first_word(text: str) -> tuple[str, str]:
     """Splits the first word from the rest."""
     word, rest = [*text.split(None, 1), "", ""][:2]
     return word, rest

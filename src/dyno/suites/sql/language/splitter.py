@@ -44,7 +44,7 @@ def statements(script: str, escaping: bool = False) -> Iterator[str]:
         yield script[start:].strip()
 
 
-def quoted(name: str, mark: str = '"') -> str:
+def quote_name(name: str, mark: str = '"') -> str:
     """Returns the name of a table or column in quotes, since it may be a keyword: `at` is one of DuckDB only. Names
     with a capital letter or a dot are returned as they are, because PostgreSQL's names in quotes depend on case."""
     return f"{mark}{name}{mark}" if _PLAIN_NAME.fullmatch(name) else name
