@@ -28,17 +28,34 @@ from dyno.contracts.decoded_types import (
 from dyno.contracts.value_types import MOST_POINTS
 
 # How the values of clients that run side by side become one: see `measure.tally`.
-SUM, SUMS, LONGEST, FIRST, ANY = "sum", "sums by name", "longest", "first", "any"
+SUM = "sum"
+SUMS = "sums by name"
+LONGEST = "longest"
+FIRST = "first"
+ANY = "any"
 SUM_OF_ALL = "sum, null if one is unknown"
-REASON, SLOWEST, TOGETHER = "the strongest reason", "slowest", "together"
+REASON = "the strongest reason"
+SLOWEST = "slowest"
+TOGETHER = "together"
 # How the values of a row's samples become one: see `stats.summary`.
-TOTAL, MEDIAN, MEDIAN_OF_KNOWN, NAMES = "sum", "median", "median of the known", "all names"
+TOTAL = "sum"
+MEDIAN = "median"
+MEDIAN_OF_KNOWN = "median of the known"
+NAMES = "all names"
 PERCENTILES, EACH_PERCENTILES = "percentiles together", "percentiles of each, together"
-MEDIANS, AGREED, WORST_SHARE, EACH = "median of each", "lukewarm if they differ", "worst share in percent", "each"
+MEDIANS = "median of each"
+AGREED = "lukewarm if they differ"
+WORST_SHARE = "worst share in percent"
+EACH = "each"
 # Where a quantity is shown: `dyno show --json`, and the tables of CSV and Parquet.
-JSON, CELLS, SAMPLES = "json", "cells", "samples"
+JSON = "json"
+CELLS = "cells"
+SAMPLES = "samples"
 EVERYWHERE = (JSON, CELLS, SAMPLES)
-TEXT, INTEGER, NUMBER, BOOLEAN = "text", "integer", "number", "boolean"
+TEXT = "text"
+INTEGER = "integer"
+NUMBER = "number"
+BOOLEAN = "boolean"
 COLUMN_TYPES = {"Count": INTEGER, "Positive": INTEGER, "Change": INTEGER, "Text": TEXT, "bool": BOOLEAN}
 LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
 USED = (
@@ -77,15 +94,17 @@ class Field:
         """A value, by column."""
         if not self.columns:
             return {self.name: value}
-        return {column: value.get(part) for column, part in self.columns.items()} if value is not None else {}
+        if value is not None:
+            return {column: value.get(part) for column, part in self.columns.items()}
+        return {}
 
 
 def declare_quantity(default: Any = MISSING, factory: Any = MISSING, **declared: Any) -> Any:
     """A row of the table. Without a default, every sample of a run file must have it."""
     row = {"field": Field(**declared)}
-    return (
-        field(metadata=row) if default is factory else field(default=default, default_factory=factory, metadata=row)
-    )
+    if default is factory:
+        return field(metadata=row)
+    return field(default=default, default_factory=factory, metadata=row)
 
 
 def _latencies(stem: str) -> dict[str, str]:
@@ -289,4 +308,6 @@ def plain(sample: Sample) -> dict[str, Any]:
 def _text(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _text(histogram) for name, histogram in value.items()}
-    return None if value is None else b64encode(value).decode()
+    if value is None:
+        return None
+    return b64encode(value).decode()

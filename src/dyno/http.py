@@ -25,7 +25,9 @@ def __getattr__(name: str) -> Any:
     from dyno.suites.http.client import Client
     from dyno.suites.http.options import Options
 
-    return Client if name == "Client" else Options
+    if name == "Client":
+        return Client
+    return Options
 
 
 def request(url: str, **options: Any) -> dict[str, Any]:

@@ -40,7 +40,9 @@ SEARCHED = ("rate", "samples", "until", "budget", "retries")
 """Options that a search for a capacity has no use for."""
 LEAST_MEMORY = 50 << 20
 """Bytes of a trial: the interpreter alone needs about as much."""
-MOST_SECONDS, MOST_SAMPLES, MOST_RETRIES = 10**9, 1_000_000, 1_000
+MOST_SECONDS = 10**9
+MOST_SAMPLES = 1_000_000
+MOST_RETRIES = 1_000
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,10 @@ class Option:
         if self.choices and value not in self.choices:
             raise UsageError(unknown_name_message(self.key, value, self.choices))
         if self.least is not None and not self.least <= value < math.inf:
-            least = "50 MiB" if self.least == LEAST_MEMORY else f"{self.least:g}"
+            if self.least == LEAST_MEMORY:
+                least = "50 MiB"
+            else:
+                least = f"{self.least:g}"
             raise UsageError(f"{self.key}: expected at least {least}, got {value:g}")
         if self.least is not None and value > self.most:
             raise UsageError(f"{self.key}: expected at most {self.most:,}, got {value:g}")
@@ -408,4 +413,6 @@ def requested_options(request: RunRequest) -> dict[str, Any]:
 def as_list(value: Any) -> list[Any]:
     """A list of the values; of a single value, a list of one."""
     single = isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
-    return [value] if single else list(value)
+    if single:
+        return [value]
+    return list(value)

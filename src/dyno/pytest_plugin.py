@@ -47,7 +47,9 @@ class Session:
         from dyno.contracts.settings import percent
 
         values = {name: config.getoption(f"--dyno-{name}") for name in OPTIONS}
-        self.metric, self.samples, self.seconds = values["metric"], values["samples"], values["seconds"]
+        self.metric = values["metric"]
+        self.samples = values["samples"]
+        self.seconds = values["seconds"]
         if not 3 <= self.samples <= MOST_SAMPLES:
             raise pytest.UsageError(
                 f"--dyno-samples: expected a whole number from 3 to {MOST_SAMPLES}, got {self.samples}"
@@ -60,7 +62,10 @@ class Session:
             self.margin = percent(values["margin"], MOST_MARGIN)
         except ValueError as error:
             raise pytest.UsageError(f"--dyno-margin {values['margin']}: {error}") from None
-        self.before: Baseline | None = None if values["baseline"] is None else _read("baseline", values["baseline"])
+        if values["baseline"] is None:
+            self.before: Baseline | None = None
+        else:
+            self.before = _read("baseline", values["baseline"])
         self.names: set[str] = set()
         self.turns: Turns | None = None
         if values["turns"]:
@@ -106,7 +111,10 @@ class Turns:
 
     def blocks(self, test: str, metric: str, value: float) -> dict[int, float]:
         """Returns a test's values by turn: the earlier ones, and that of this turn."""
-        known = None if self.earlier is None else self.earlier.tests.get(test)
+        if self.earlier is None:
+            known = None
+        else:
+            known = self.earlier.tests.get(test)
         return {**({} if known is None else known.values(metric)), self.number: value}
 
 
@@ -185,12 +193,18 @@ class Bench:
         from dyno.library.function import measure_calls
 
         session = self._session
-        test = f"{self._node.nodeid}[{name}]" if name else str(self._node.nodeid)
+        if name:
+            test = f"{self._node.nodeid}[{name}]"
+        else:
+            test = str(self._node.nodeid)
         if test in session.names:
             raise ValueError(f"{test} was measured already: name the second one, name=...")
         refusal = None
         try:
-            samples = session.samples if session.turns is None else 1
+            if session.turns is None:
+                samples = session.samples
+            else:
+                samples = 1
             result = measure_calls(function, arguments, samples, session.seconds, check, setup, inflight)
         except UsageError as error:
             refusal = str(error)
@@ -214,7 +228,10 @@ class Bench:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise ValueError(f"{name}: expected a finite number, got {value!r}")
         # NumPy's numbers are not plain data.
-        value = float(value) if isinstance(value, float) else int(value)
+        if isinstance(value, float):
+            value = float(value)
+        else:
+            value = int(value)
         if better not in ("", *WORSE) or (margin is not None and not better):
             raise ValueError(f"{name}: better: expected 'less' or 'more', got {better!r}")
         allowed = _share(name, margin)
@@ -223,10 +240,19 @@ class Bench:
             raise ValueError(f"{name} was recorded already")
         measurement.figures[name] = {"value": value, "unit": unit}
         line, failure = f"{measurement.name}: {name} {value:,}{unit and ' '}{unit}", None
-        test = None if before is None else before.tests.get(measurement.name)
+        if before is None:
+            test = None
+        else:
+            test = before.tests.get(measurement.name)
         old = None if test is None else test.figures.get(name)
         if isinstance(old, (int, float)):
-            change = (value - old) / abs(old) if old else math.copysign(math.inf, value - old) if value != old else 0
+            if old:
+                change = (value - old) / abs(old)
+            else:
+                if value != old:
+                    change = math.copysign(math.inf, value - old)
+                else:
+                    change = 0
             line += f", {old:,} before ({change:+.1%})"
             if allowed is not None and change * WORSE[better] > allowed:
                 failure = f"{line}: worse than the baseline allows ({allowed:.0%})"
@@ -281,11 +307,17 @@ def _compare(session: Session, test: str, result: Measured, margin: float) -> tu
     figure = f"{write(value.median)} {metric}"
     if value.low is not None:
         figure += f" [95 %: {write(value.low)} – {write(value.high)}]"
-    known = None if session.before is None else session.before.tests.get(test)
+    if session.before is None:
+        known = None
+    else:
+        known = session.before.tests.get(test)
     before = {} if known is None else known.values(metric)
     if not before:
         return f"{test}: {figure}{'' if session.before is None else ', not in the baseline'}", None
-    now = dict(enumerate(values)) if turns is None else turns.blocks(test, metric, values[0])
+    if turns is None:
+        now = dict(enumerate(values))
+    else:
+        now = turns.blocks(test, metric, values[0])
     if turns is not None and turns.number + 1 < turns.planned:
         return f"{test}: {figure}, turn {turns.number + 1} of {turns.planned}: judged in the last", None
     verdict = judge_times(now, before, margin, session.paired)
@@ -341,7 +373,10 @@ class Collector:
 
             turns = self._config.stash[SESSION].turns
             planned = 0 if turns is None else turns.planned
-            earlier = None if turns is None or turns.earlier is None else turns.earlier.run
+            if turns is None or turns.earlier is None:
+                earlier = None
+            else:
+                earlier = turns.earlier.run
             measurements, seconds = list(self._measurements.values()), self._config.getoption("--dyno-seconds")
             try:
                 save(path.resolve(), measurements, seconds, planned, earlier)
@@ -368,7 +403,10 @@ class Collector:
             from dyno.stats.two_runs import GATE_CONFIDENCE
 
             if self._measurements:
-                by = MEMORY if session.metric == "memory" else None
+                if session.metric == "memory":
+                    by = MEMORY
+                else:
+                    by = None
                 lines.append(wording.explain_ratios(session.paired, wording.level(GATE_CONFIDENCE), by))
             lines += [
                 f"{before.path} was measured with {name} {then}, and this is {name} {now}"

@@ -104,7 +104,10 @@ def _load(kind: str, name: str) -> Any:
     known = _sources(kind)
     if name not in known:
         # Also suggest engines by title: no engine is called 'zodb', but several titles have that word.
-        titles = {spec.name: spec.title.lower().replace("'s", "") for spec in engines()} if kind == "engine" else {}
+        if kind == "engine":
+            titles = {spec.name: spec.title.lower().replace("'s", "") for spec in engines()}
+        else:
+            titles = {}
         kin = [other for other, title in titles.items() if name.lower() in re.findall(r"[\w.]+", title)]
         raise UsageError(unknown_name_message(kind, name, known, kin))
     module, _, attribute = known[name].partition(":")
@@ -200,7 +203,9 @@ def suite(name: str, definition: Mapping[str, Any] | None = None) -> Suite:
     """Returns a suite, made by the user's definition if there is one. Raises UsageError, with the nearest name, if
     there is no such suite."""
     declared = _suite(name)
-    return declared if definition is None else define_suite(declared, definition)
+    if definition is None:
+        return declared
+    return define_suite(declared, definition)
 
 
 def engines() -> Iterator[EngineSpec]:
@@ -216,7 +221,9 @@ def suites() -> Iterator[Suite]:
 def attempt(kind: str, name: str) -> Any:
     """Returns the declaration; if it can't be imported, a line with the reason."""
     try:
-        return engine(name) if kind == "engine" else suite(name)
+        if kind == "engine":
+            return engine(name)
+        return suite(name)
     except UsageError as error:
         return str(error)
 

@@ -12,7 +12,10 @@ from typing import Any
 from dyno.contracts.passwords import HIDDEN
 from dyno.fields import HISTOGRAMS
 
-PATH_MARK, HOST_MARK, USER_MARK, ADDRESS_MARK = "(path)", "(host)", "(user)", "(address)"
+PATH_MARK = "(path)"
+HOST_MARK = "(host)"
+USER_MARK = "(user)"
+ADDRESS_MARK = "(address)"
 DROPPED = {"output", "mount_point", "device"}
 """Keys whose texts are the machine's own. A trial's output may have anything in it."""
 MACHINES, HISTOGRAM = {"machines", "by_machine"}, "histogram"
@@ -85,7 +88,9 @@ def cleaner(names: Mapping[str, str]) -> Callable[[Any], Any]:
 
     def clean(value: Any, key: str = "") -> Any:
         if isinstance(value, str):
-            return value if key in HISTOGRAMS else text(value, key)
+            if key in HISTOGRAMS:
+                return value
+            return text(value, key)
         if isinstance(value, dict) and key in MACHINES:
             called = {name: machines.setdefault(name, f"machine-{len(machines) + 1}") for name in value}
             return {called[name]: clean(each, HISTOGRAM if key in HISTOGRAMS else "") for name, each in value.items()}

@@ -33,7 +33,9 @@ from dyno.options import OPTIONS
 from dyno.results import Run
 from dyno.runner.plan_file import as_toml
 
-RUN_FILE, PLAN_FILE, DATA_FOLDER = "run.json", "plan.toml", "data"
+RUN_FILE = "run.json"
+PLAN_FILE = "plan.toml"
+DATA_FOLDER = "data"
 OWN_KEYS = ("clients", "rate")
 """Parameters of every suite, which are keys of their own in a plan file."""
 NOT_REPEATED = {"load_from", "plain_tcp", "least"}
@@ -100,7 +102,10 @@ def _definition(original: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
         name = table["file"] = f"{DATA_FOLDER}/{at}{file.suffix}"
         try:
             size = file.stat().st_size
-            content = file.read_bytes() if size <= MOST_DATA else None
+            if size <= MOST_DATA:
+                content = file.read_bytes()
+            else:
+                content = None
         except OSError as error:
             raise UsageError(f"can't read the run's data file {file}: {error.strerror}") from None
         if content is None:
@@ -158,7 +163,10 @@ def plan_of(run: Run) -> dict[str, Any]:
         value = run.recorded["plan"].get(option.name)
         if value in (None, False, [], "") or option.name in NOT_REPEATED or option.key in plan:
             continue
-        plan[option.key] = f"{value}B" if option.kind is SIZE else value
+        if option.kind is SIZE:
+            plan[option.key] = f"{value}B"
+        else:
+            plan[option.key] = value
     if "until" in plan:
         plan["until"] = f"{plan['until'] * 100:g}%"
     if "preset" in plan and run.plan.least > 1:
@@ -182,7 +190,9 @@ def plan_of(run: Run) -> dict[str, Any]:
 
 def _entry(cell: Cell) -> str | dict[str, Any]:
     label = {"label": cell.name} if cell.name else {}
-    return {"name": cell.engine, **cell.options, **label} if cell.options or label else cell.engine
+    if cell.options or label:
+        return {"name": cell.engine, **cell.options, **label}
+    return cell.engine
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,9 @@ def _one_by_one(sample: Sample, cell: Cell) -> bool:
 
 
 def _count(histogram: bytes | None) -> int:
-    return sum(count for _, count in count_values([histogram])) if histogram else 0
+    if histogram:
+        return sum(count for _, count in count_values([histogram]))
+    return 0
 
 
 def _check_floors(run: Run) -> None:

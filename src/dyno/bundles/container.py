@@ -33,7 +33,10 @@ DATA: Role = "data"
 SCHEMA = 1
 MARK = b"dyno bundle sha256:"
 HASH = 64
-MOST_BYTES, MOST_UNPACKED, MOST_MEMBERS, MOST_MANIFEST = 512 * MIB, 1024 * MIB, 64, MIB
+MOST_BYTES = 512 * MIB
+MOST_UNPACKED = 1024 * MIB
+MOST_MEMBERS = 64
+MOST_MANIFEST = MIB
 MOST_DATA = 50_000_000
 """Larger data files are named by their hash, and left out."""
 NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,99}/)?[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
@@ -78,7 +81,9 @@ def pack_members(members: Mapping[str, tuple[Role, bytes]], left_out: list[Liste
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in contents.items():
             member = zipfile.ZipInfo(name, EPOCH)
-            member.compress_type, member.create_system, member.external_attr = zipfile.ZIP_DEFLATED, 3, 0o644 << 16
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.create_system = 3
+            member.external_attr = 0o644 << 16
             archive.writestr(member, content, compresslevel=9)
         archive.comment = MARK + b"0" * HASH
     return append_checksum(buffer.getvalue())

@@ -122,7 +122,10 @@ def execute(arguments: Sequence[str] | None) -> NoReturn:
 
         sys.exit(shell_complete(dyno, {}, "dyno", COMPLETION, request))
     console.prepare()
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        words = sys.argv[1:]
+    else:
+        words = list(arguments)
     if {*words[:1]} & READS_ONLY:
         gc.set_threshold(COLLECT_AFTER)
     gc.enable()

@@ -97,7 +97,9 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
         _print(check.sections, check.lines, flags["as_markdown"])
     if not len(check) and not check.lost:
         return NOTHING
-    return 0 if check.passed else FAILED
+    if check.passed:
+        return 0
+    return FAILED
 
 
 @click.command(name="history")

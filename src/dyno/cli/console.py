@@ -59,7 +59,10 @@ def output() -> Console:
 
     # Engines' texts may hold brackets and colons, which are neither markup nor emoji.
     console = Output(highlight=False, markup=False, emoji=False)
-    console.width = max(console.width or DEFAULT_WIDTH, MIN_WIDTH) if console.is_terminal else PIPE_WIDTH
+    if console.is_terminal:
+        console.width = max(console.width or DEFAULT_WIDTH, MIN_WIDTH)
+    else:
+        console.width = PIPE_WIDTH
     return console
 
 
@@ -104,7 +107,9 @@ def write_error() -> str | None:
     error = getattr(getattr(sys.stdout.buffer, "raw", None), "error", None)
     if error is None or isinstance(error, BrokenPipeError):
         return None
-    return "it is closed" if error.errno == errno.EBADF else str(error.strerror)
+    if error.errno == errno.EBADF:
+        return "it is closed"
+    return str(error.strerror)
 
 
 class _Descriptor(io.FileIO):
@@ -128,7 +133,10 @@ class _Descriptor(io.FileIO):
 
 def _stream(descriptor: int, before: TextIO | None) -> TextIO:
     raw = _Descriptor(descriptor, "wb", closefd=False)
-    encoding = before.encoding if before is not None else locale.getpreferredencoding(False)
+    if before is not None:
+        encoding = before.encoding
+    else:
+        encoding = locale.getpreferredencoding(False)
     buffered = io.BufferedWriter(raw)
     return io.TextIOWrapper(buffered, encoding, "similar", line_buffering=descriptor == 2 or raw.isatty())
 
@@ -158,4 +166,6 @@ def similar(character: str) -> str:
 
 
 def _columns(character: str) -> int:
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    return 1

@@ -87,7 +87,9 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
         click.echo(json.dumps({"facts": machine, "findings": [asdict(f) for f in findings]}, indent=2))
     else:
         render(machine, findings, output())
-    return 1 if any(finding.severity == "bad" for finding in findings) else 0
+    if any(finding.severity == "bad" for finding in findings):
+        return 1
+    return 0
 
 
 STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
@@ -134,7 +136,10 @@ def fact(facts: Mapping[str, Any], path: str) -> Any:
     """Returns the fact at a dotted path, or None if a step is missing."""
     value: Any = facts
     for step in path.split("."):
-        value = value.get(step) if isinstance(value, Mapping) else None
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        else:
+            value = None
     return value
 
 
@@ -159,14 +164,18 @@ def _text(facts: Mapping[str, Any], template: str) -> str:
     ns in microseconds and `GB` for bytes in gigabytes."""
 
     def write(field: re.Match[str]) -> str:
-        value, kind, spec = fact(facts, field[1]), field[2], field[3] or ""
+        value = fact(facts, field[1])
+        kind = field[2]
+        spec = field[3] or ""
         if kind == "?":
             return spec.split("|")[not value]
         if spec == "size":
             return units.size(int(value))
         if spec == "us":
             return f"{value / 1000:,.1f} µs"
-        return f"{value / 1e9:.1f} GB" if spec == "GB" else format(value, spec)
+        if spec == "GB":
+            return f"{value / 1e9:.1f} GB"
+        return format(value, spec)
 
     if any(fact(facts, field[1]) is None for field in FIELD.finditer(template)):
         return ""
@@ -180,7 +189,10 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
         if name == "cores" and fact(facts, "cpu.available_cores") != fact(facts, "cpu.logical_cores"):
             texts[1] = _text(facts, "{cpu.available_cores} for this process")
         elif name == "memory" and not fact(facts, "memory.swap_total_bytes"):
-            texts[3:] = ["no swap"] if fact(facts, "memory.swap_total_bytes") == 0 else []
+            if fact(facts, "memory.swap_total_bytes") == 0:
+                texts[3:] = ["no swap"]
+            else:
+                texts[3:] = []
         elif name == "mounted":
             texts = [str(option) for option in fact(facts, "filesystem.options") or ()]
         elif name == "wake-up":

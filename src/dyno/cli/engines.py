@@ -34,7 +34,9 @@ UNPROVEN = "†"
 """Sign of a tier of an engine that was never run against the real server."""
 NOT_NATIVE = "The native loop is not built here: the Python loop measures, and takes several times as long"
 OVERVIEW = "`dyno list NAME` shows everything about a suite or an engine; `dyno install NAME` gets what is missing."
-READY, UNTESTED, MISSING = "ready", "untested", "missing"
+READY = "ready"
+UNTESTED = "untested"
+MISSING = "missing"
 Ports = Mapping[str, EngineSpec]
 """An engine's declaration for the port of each suite that measures it, by the suite's name."""
 
@@ -51,11 +53,20 @@ def print_states(
     rows, styles = [], dict[str, str]()
     for spec in engines:
         by_suite = ports[spec.name]
-        specs = [by_suite[suite]] if suite else list(by_suite.values()) or [spec]
+        if suite:
+            specs = [by_suite[suite]]
+        else:
+            specs = list(by_suite.values()) or [spec]
         every = [_state(through) for through in specs]
         # An engine that is ready in any suite counts as ready.
         state, style = next((one for one in every if one[1] == "green"), every[0])
-        short = READY if style == "green" else UNTESTED if state.startswith(UNTESTED) else MISSING
+        if style == "green":
+            short = READY
+        else:
+            if state.startswith(UNTESTED):
+                short = UNTESTED
+            else:
+                short = MISSING
         styles[short] = style
         rows.append((spec.name, short, _short(spec.title) if suite else ", ".join(by_suite)))
     table(("engine", "here", "what it is" if suite else "suites"), rows, console, styles)
@@ -96,7 +107,10 @@ def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], cons
             tiers = []
             for tier in through.tiers:
                 # Tier volatile promises nothing, so there is nothing to prove.
-                unproven = UNPROVEN if through.listing.untested and tier is not Tier.VOLATILE else ""
+                if through.listing.untested and tier is not Tier.VOLATILE:
+                    unproven = UNPROVEN
+                else:
+                    unproven = ""
                 tiers.append(f"{tier.value}{'*' if tier is through.default_tier else ''}{unproven}")
             rows.append(
                 (name, title, ", ".join(in_suites), ", ".join(tiers) or units.UNKNOWN, through.clients, state)
@@ -172,12 +186,18 @@ def clock(seconds: float) -> str:
     """Formats a time: '45 s', '6 min 20 s', '2 h 5 min'."""
     whole = round(seconds)
     if whole < 60:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{whole} s"
+        if seconds < 10:
+            return f"{seconds:.2g} s"
+        return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+        if rest:
+            return f"{minutes} min {rest} s"
+        return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    if minutes:
+        return f"{hours} h {minutes} min"
+    return f"{hours} h"
 
 
 SUITES, ENGINES = "suites", "engines"
@@ -232,7 +252,10 @@ def list_command(what: str | None, crash: Path | None) -> None:
             print_states([spec for spec in engines if suite.name in served[spec.name]], served, console, suite.name)
     if what is not None and shown_engines:
         print_engines(shown_engines, served, console)
-    names = [spec.name for spec in shown_engines] if what is not None else []
+    if what is not None:
+        names = [spec.name for spec in shown_engines]
+    else:
+        names = []
     rows = [row for row in rows if crash is not None or row["engine"].partition(":")[0] in names]
     if rows and shown_engines:
         # Imported here: its libraries take longer to load than the rest of the command.
@@ -291,4 +314,6 @@ def install_command(engines: tuple[str, ...], yes: bool, upgrade: tuple[str, ...
         successes.append(
             install(spec, yes, groups, report, replaced) if spec else install_extra(extras[name], report, replaced)
         )
-    return 0 if all(successes) else 1
+    if all(successes):
+        return 0
+    return 1

@@ -100,7 +100,9 @@ def run_file(path: str) -> Path:
     kind = _kind(path)
     if kind not in (None, stat.S_IFREG):
         raise UsageError(f"-o {path}: a run file is a regular file, got {KINDS.get(kind, 'something else')}")
-    return _target(path) if Path(path).is_symlink() else Path(path)
+    if Path(path).is_symlink():
+        return _target(path)
+    return Path(path)
 
 
 @contextmanager

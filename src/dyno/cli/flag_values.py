@@ -84,14 +84,21 @@ def _completer(names: Callable[[], Iterable[str]], several: bool = False, files:
     """Offers names, `several` of them separated by commas; and files too."""
 
     def complete(context: click.Context, parameter: click.Parameter, text: str) -> list[CompletionItem]:
-        before, comma, last = text.rpartition(",") if several else ("", "", text)
+        if several:
+            before, comma, last = text.rpartition(",")
+        else:
+            before = ""
+            comma = ""
+            last = text
         try:
             matches = sorted(name for name in names() if name.startswith(last))
         except Exception:
             # A command reports a plug-in that can't be imported; the Tab key does not.
             matches = []
         items = [CompletionItem(f"{before}{comma}{name}") for name in matches]
-        return [*items, CompletionItem(text, type="file")] if files else items
+        if files:
+            return [*items, CompletionItem(text, type="file")]
+        return items
 
     return complete
 

@@ -54,9 +54,14 @@ class HttpCommand(click.Command):
 def _curl_options(function: Callable[..., int]) -> Callable[..., int]:
     # The decorator applied last is listed first.
     for each in reversed([each for each in fields(Options) if each.metadata]):
-        words, metavar, kind = each.metadata["words"], each.metadata["metavar"], str(each.type).partition(" ")[0]
+        words = each.metadata["words"]
+        metavar = each.metadata["metavar"]
+        kind = str(each.type).partition(" ")[0]
         value = {"metavar": metavar, "multiple": kind not in TYPES, "type": TYPES.get(metavar, TYPES.get(kind))}
-        more: dict[str, Any] = {"is_flag": True} if kind == "bool" else value
+        if kind == "bool":
+            more: dict[str, Any] = {"is_flag": True}
+        else:
+            more = value
         function = click.option(*words, each.name, help=each.metadata["help"], **more)(function)
     return function
 
@@ -97,7 +102,10 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
     from dyno.report import outcomes
     from dyno.suites.http.stages import summarize_requests
 
-    template = None if flags["write_out"] is None else _text(flags["write_out"])
+    if flags["write_out"] is None:
+        template = None
+    else:
+        template = _text(flags["write_out"])
     write_out.fill_template(template or "", {})
     url = _url([*urls, *flags["url"]], flags["globoff"], flags["upload_file"])
     options = _options(flags)
@@ -134,7 +142,9 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
         show(record, output())
     else:
         click.echo(json.dumps(record, indent=2))
-    return 1 if failed else 0
+    if failed:
+        return 1
+    return 0
 
 
 def _measure_under_load(command: str, measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -213,7 +223,9 @@ def _url(urls: Sequence[str], globoff: bool, upload: Path | None) -> str:
 
 
 def _text(text: str) -> str:
-    return curl.read(text[1:]).decode(errors="surrogateescape") if text.startswith("@") else text
+    if text.startswith("@"):
+        return curl.read(text[1:]).decode(errors="surrogateescape")
+    return text
 
 
 def _body(parts: Sequence[tuple[str, str]]) -> bytes | None:
@@ -223,9 +235,15 @@ def _body(parts: Sequence[tuple[str, str]]) -> bytes | None:
         content = text.encode(errors="surrogateescape")
         key, mark, value = content.partition(b"=" if b"=" in content else b"@")
         if name == "data_urlencode":
-            content = curl.read(text.partition("@")[2]) if mark == b"@" else value if mark else content
+            if mark == b"@":
+                content = curl.read(text.partition("@")[2])
+            else:
+                content = value if mark else content
             content = (key + b"=" if mark and key else b"") + quote_plus(content).encode()
         elif text.startswith("@") and name != "data_raw":
             content = curl.read(text[1:]).translate(None, b"\r\n\0" if name == "data" else b"")
-        body = content if body is None else body + (b"" if name == "json" else b"&") + content
+        if body is None:
+            body = content
+        else:
+            body = body + (b"" if name == "json" else b"&") + content
     return body

@@ -41,9 +41,13 @@ class Display(ProgressListener):
         floors = min(plan.samples, FLOOR_BLOCKS)
         self._ranked = [at for at, cell in enumerate(plan.cells) if not is_reference(plan.cells, cell)]
         for at in range(len(plan.cells)):
-            self._trials_left[at] = (
-                (1 + USUAL_PROBES if plan.limit else plan.samples) if at in self._ranked else floors
-            )
+            if at in self._ranked:
+                if plan.limit:
+                    self._trials_left[at] = 1 + USUAL_PROBES
+                else:
+                    self._trials_left[at] = plan.samples
+            else:
+                self._trials_left[at] = floors
         trials = {(attempt.cell, attempt.block): attempt for attempt in done}
         for attempt in trials.values():
             self._count(attempt)
@@ -107,7 +111,10 @@ class Display(ProgressListener):
             left = sum(trials * means.get(cell, overall) for cell, trials in self._trials_left.items())
             minutes, seconds = divmod(round(left), 60)
             hours, minutes = divmod(minutes, 60)
-            text = f"about {hours}:{minutes:02}:{seconds:02} left" if hours else f"about {minutes}:{seconds:02} left"
+            if hours:
+                text = f"about {hours}:{minutes:02}:{seconds:02} left"
+            else:
+                text = f"about {minutes}:{seconds:02} left"
         self._bar.update(self._task, description=description, left=text)
 
 
@@ -128,7 +135,10 @@ class Plain(Display):
         super()._show(description)
         if time.monotonic() - self._last >= self._every_s:
             self._last, (task,) = time.monotonic(), self._bar.tasks
-            left = f" {task.fields['left']}," if task.fields["left"] else ""
+            if task.fields["left"]:
+                left = f" {task.fields['left']},"
+            else:
+                left = ""
             print(f"{task.completed:.0f} of {task.total:.0f} trials,{left} {description}", file=sys.stderr)
 
 

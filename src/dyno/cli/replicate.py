@@ -116,7 +116,9 @@ def _at_its_size(prepared: _Prepared, run: Run, samples: int | None) -> _Prepare
     """Returns the experiment as its run continues: at the quick size, if an earlier command chose that."""
     quick = _prepare(prepared.experiment, QUICK, samples)
     same = all(run.recorded["plan"].get(name) == value for name, value in quick.plan.data().items())
-    return quick if same and planned_cells(run.path) == as_read(quick.plan.cells) else prepared
+    if same and planned_cells(run.path) == as_read(quick.plan.cells):
+        return quick
+    return prepared
 
 
 class _Shares:
@@ -195,7 +197,9 @@ def _replicate_all(
     earlier = {
         name: run for name in taken if (run := _load_earlier_run(experiments.run_file(directory, name), resume))
     }
-    statuses, reasons, prepared = list[int](), dict[str, str](), dict[str, _Prepared]()
+    statuses = list[int]()
+    reasons = dict[str, str]()
+    prepared = dict[str, _Prepared]()
     shares = None if within is None else _Shares(within)
     for name in published.names():
         if resume and name in earlier and earlier[name].complete:
@@ -235,7 +239,9 @@ def _replicate_all(
     console.print(f"\nAll on one page: {page}")
     if not statuses or set(statuses) == {NOTHING}:
         return NOTHING
-    return FAILED if any(statuses) else 0
+    if any(statuses):
+        return FAILED
+    return 0
 
 
 def _load_earlier_run(file: Path, resume: bool) -> Run | None:
@@ -262,4 +268,6 @@ def expected_seconds(plan: Plan, measured: Run | None, resume: bool, quick: Plan
 def share_time(left: float, expected: Sequence[float]) -> float:
     """Returns the first run's share of the time that is left for all of these runs."""
     total = sum(expected)
-    return max(left, 0.0) * expected[0] / total if total else max(left, 0.0)
+    if total:
+        return max(left, 0.0) * expected[0] / total
+    return max(left, 0.0)

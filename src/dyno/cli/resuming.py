@@ -20,11 +20,20 @@ def resume_command(output: Path) -> str:
     context = click.get_current_context()
     given = context.find_root().meta[WORDS]
     words = [word for word in given if word != OVERWRITE]
-    more = [] if context.params.get("path") else ["-o", str(output)]
+    if context.params.get("path"):
+        more = []
+    else:
+        more = ["-o", str(output)]
     if not context.params.get("resume"):
         more.append("--resume")
     if any(mask_argument(word) != word for word in words):
-        without = f", without {OVERWRITE}" if OVERWRITE in given else ""
+        if OVERWRITE in given:
+            without = f", without {OVERWRITE}"
+        else:
+            without = ""
         return f"repeat the command with {shlex.join(more) or 'the same words'}{without}"
-    end = words.index(END_OF_OPTIONS) if END_OF_OPTIONS in words else len(words)
+    if END_OF_OPTIONS in words:
+        end = words.index(END_OF_OPTIONS)
+    else:
+        end = len(words)
     return shlex.join(["dyno", *words[:end], *more, *words[end:]])

@@ -59,7 +59,9 @@ def run_flags(*names: str, but: Sequence[str] = (), **helps: str) -> Callable[[F
     def add(function: F) -> F:
         # The decorator applied last is listed first.
         for option in reversed(rows):
-            kind, words, more = option.kind, [option.flag], dict[str, Any]()
+            kind = option.kind
+            words = [option.flag]
+            more = dict[str, Any]()
             if option.short:
                 words.insert(0, option.short)
             if kind is WHOLE:
@@ -88,7 +90,10 @@ def run_flags(*names: str, but: Sequence[str] = (), **helps: str) -> Callable[[F
 def request(what: str, given: dict[str, Any], on: str | None = None) -> RunRequest:
     """The request for a suite, or of a plan file overridden by flags. `on`: address of the user's server for all
     engines. Raises UsageError."""
-    base = plan_file.read(Path(what)) if what.endswith(".toml") else RunRequest(suite=what)
+    if what.endswith(".toml"):
+        base = plan_file.read(Path(what))
+    else:
+        base = RunRequest(suite=what)
     values = {each.name: value for each in OPTIONS if (value := _value(each, given[each.name])) not in (None, [])}
     # They exclude each other: a flag overrides the other one's key, too.
     if "duration" in values:
@@ -100,7 +105,9 @@ def request(what: str, given: dict[str, Any], on: str | None = None) -> RunReque
         chosen: dict[str, Any] = {name: () if name == "rate" else None for name in (*SEARCHED, "within")}
         base = replace(base, **chosen)
     base = replace(base, **{**values, "params": {**base.params, **values.get("params", {})}})
-    return base if on is None else replace(base, engines=add_address(registry.suite(base.suite), base.engines, on))
+    if on is None:
+        return base
+    return replace(base, engines=add_address(registry.suite(base.suite), base.engines, on))
 
 
 def on_fleet(requested: RunRequest, address: str, path: str | None, resume: bool) -> int:
@@ -140,11 +147,16 @@ def _value(option: Option, given: Any) -> Any:
     if option.kind is PARAMS:
         return flag_values.params(given)
     if option.kind.several:
-        texts = [given] if isinstance(given, str) else list(given or ())
+        if isinstance(given, str):
+            texts = [given]
+        else:
+            texts = list(given or ())
         if texts and not split_at_commas(texts):
             raise UsageError(f"{option.flag}: expected at least one value, got {texts[0]!r}")
         return split_at_commas(texts)
-    return size(option.name, given) if option.kind is SIZE and given is not None else given
+    if option.kind is SIZE and given is not None:
+        return size(option.name, given)
+    return given
 
 
 FAILED, NOTHING = 1, 3
@@ -219,7 +231,10 @@ def run_command(
         if given := [flag for flag, value in here.items() if value]:
             raise UsageError(f"--fleet and {given[0]} exclude each other: each machine runs the plan by itself")
         return on_fleet(requested, fleet, path, resume)
-    run_plan = plan.make_resumed(requested, Path(path)) if resume and path else plan.make(requested)
+    if resume and path:
+        run_plan = plan.make_resumed(requested, Path(path))
+    else:
+        run_plan = plan.make(requested)
     prices = None if table is None else read_prices(table)
     # An option that names a variable or a file is no password.
     words = [re.sub(r"\w+=(env|file):[^+,]*", "", word) for word in (*flags["engines"], on or "")]
@@ -251,14 +266,19 @@ def _forecast(run_plan: Plan) -> str:
     blocks, phases = run_plan.samples, len(run_plan.phases)
     # The sentence explains the words trial and block, because it is the first to use them.
     count = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
-    floors = f"; floors in {FLOOR_BLOCKS} of them" if fewer else ""
+    if fewer:
+        floors = f"; floors in {FLOOR_BLOCKS} of them"
+    else:
+        floors = ""
     each = f"(one of every row, shuffled{floors}), of {phases} phase{'s' * (phases != 1)} each"
     whole = f"with starting, loading and checking {engines.clock(trials * run_plan.timeout)} at most (the timeouts)"
     sentence = f"{count} {each}: measuring takes {engines.clock(seconds)} at most; {whole}"
     if run_plan.until is not None and run_plan.within is not None:
         sentence += "; further blocks follow until each interval is narrow,"
         sentence += f" for {engines.clock(run_plan.within)} at most"
-    return f"{sentence}\n{note}" if (note := _describe_ignored_requests(run_plan)) else sentence
+    if note := _describe_ignored_requests(run_plan):
+        return f"{sentence}\n{note}"
+    return sentence
 
 
 def _describe_ignored_requests(run_plan: Plan) -> str:
@@ -338,7 +358,10 @@ def _completed_trials(file: Path, target: Path) -> str | None:
         ended, planned = run.progress
         if ended:
             # The number of a search's probes isn't known before.
-            count = f"{ended} trials" if run.limits else f"{ended} of {planned} trials"
+            if run.limits:
+                count = f"{ended} trials"
+            else:
+                count = f"{ended} of {planned} trials"
             return f"{count} are kept in {file}; to continue: {resume_command(target)}"
     return None
 
@@ -351,4 +374,6 @@ def status(run: Run) -> int:
     probed = any(row.searched and row.searched.probes for row in rows)
     if not valid and not probed and (rows or absences(run)):
         return NOTHING
-    return 0 if len(valid) == len(rows) else FAILED
+    if len(valid) == len(rows):
+        return 0
+    return FAILED

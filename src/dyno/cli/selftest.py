@@ -65,11 +65,15 @@ def selftest_command(tiers: bool, root: Path | None, **flags: Any) -> int:
     if flags["as_json"] and flags["as_markdown"]:
         raise UsageError("--json and --markdown exclude each other")
     with work_directory.directory(root or work_directory.default_root(), print_note) as work:
-        return _tiers(work.path, flags) if tiers else _checks(work.path, flags["only"], flags["as_json"])
+        if tiers:
+            return _tiers(work.path, flags)
+        return _checks(work.path, flags["only"], flags["as_json"])
 
 
 def _checks(work: Path, only: str | None, as_json: bool) -> int:
-    checks, verdicts, console = select_checks(split_at_commas([only or ""])), [], output()
+    checks = select_checks(split_at_commas([only or ""]))
+    verdicts = []
+    console = output()
     with progress().status("") as status:
         results = run_checks(checks, work)
         for number, check in enumerate(checks, 1):
@@ -85,10 +89,15 @@ def _checks(work: Path, only: str | None, as_json: bool) -> int:
         click.echo(json.dumps({"checks": data}, indent=2))
     else:
         count = Counter(verdict.passed for verdict in verdicts)
-        rest = f", {count[None]} can't be run on this machine" if count[None] else ""
+        if count[None]:
+            rest = f", {count[None]} can't be run on this machine"
+        else:
+            rest = ""
         text = f"{count[True]} passed, {count[False]} failed{rest}"
         console.print(Text(text, "bold red" if count[False] else "bold"))
-    return 1 if any(verdict.passed is False for verdict in verdicts) else 0
+    if any(verdict.passed is False for verdict in verdicts):
+        return 1
+    return 0
 
 
 def _tiers(work: Path, flags: Mapping[str, Any]) -> int:
@@ -105,7 +114,9 @@ def _tiers(work: Path, flags: Mapping[str, Any]) -> int:
         click.echo(TIERS.markdown(data), nl=False)
     else:
         TIERS.render(data, output())
-    return 1 if any(proof.verdict in WRONG for proof in results) else 0
+    if any(proof.verdict in WRONG for proof in results):
+        return 1
+    return 0
 
 
 @click.command(name="conform")
@@ -149,7 +160,9 @@ def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | N
     outcomes = Counter(result.outcome for result in results)
     if outcomes[FAIL]:
         return FAILED
-    return 0 if outcomes[PASS] else NOTHING
+    if outcomes[PASS]:
+        return 0
+    return NOTHING
 
 
 def _print(spec: EngineSpec, results: list[ConformanceResult], console: Console) -> None:
@@ -159,15 +172,24 @@ def _print(spec: EngineSpec, results: list[ConformanceResult], console: Console)
         last = ""
         for result in group:
             outcome = Text(f"{result.outcome:<7}", STYLES[result.outcome])
-            name = f"{result.check:<{width}}" if result.guards else result.check
+            if result.guards:
+                name = f"{result.check:<{width}}"
+            else:
+                name = result.check
             console.print(Text.assemble("  ", outcome, "  ", name, "  " if result.guards else "", result.guards))
             # The checks after a crash were not run, all for one reason.
             if result.reason and result.reason != last:
-                reason = f"{result.kind}: {result.reason}" if result.kind else result.reason
+                if result.kind:
+                    reason = f"{result.kind}: {result.reason}"
+                else:
+                    reason = result.reason
                 console.print(Padding(Text(reason, "dim"), (0, 0, 0, 13 + width), expand=False))
             last = result.reason
     outcomes = Counter(result.outcome for result in results)
-    gaps = "1 gap" if outcomes[GAP] == 1 else f"{outcomes[GAP]} gaps"
+    if outcomes[GAP] == 1:
+        gaps = "1 gap"
+    else:
+        gaps = f"{outcomes[GAP]} gaps"
     counts = [f"{outcomes[PASS]} passed", gaps, f"{outcomes[FAIL]} failed"]
     if outcomes[SKIPPED]:
         counts.append(f"{outcomes[SKIPPED]} not run")
@@ -212,7 +234,10 @@ def crash_command(engines: tuple[str, ...], root: Path | None, **flags: Any) -> 
     the states that a power cut may leave. Exit status: 0, or 1 if a tier was broken or an engine failed.
     """
     tiers = rows.claims(split_at_commas(engines), flags["tier"])
-    keep = None if flags["keep"] is None else files.directory(str(flags["keep"])).resolve()
+    if flags["keep"] is None:
+        keep = None
+    else:
+        keep = files.directory(str(flags["keep"])).resolve()
     same = {name: flags[name] for name in ("seed", "kills", "states", "model", "device", "within")}
     request = rows.CrashRequest(**same, traced=not flags["untraced"], keep=keep)
     cuts_only_files = request.states > 0 and request.device is None
@@ -222,7 +247,10 @@ def crash_command(engines: tuple[str, ...], root: Path | None, **flags: Any) -> 
         if why := device.explain_unavailability(request.device):
             raise UsageError(why)
         device.isolate()
-    path = None if flags["path"] is None else files.run_file(flags["path"])
+    if flags["path"] is None:
+        path = None
+    else:
+        path = files.run_file(flags["path"])
     if path is not None:
         crash_results.create(path, {**same, "started": round(time.time())}, flags["overwrite"])
     finished: list[rows.CrashRow] = []
@@ -243,4 +271,6 @@ def crash_command(engines: tuple[str, ...], root: Path | None, **flags: Any) -> 
         click.echo(CRASHES.markdown(data), nl=False)
     else:
         CRASHES.render(data, output())
-    return 1 if any(row.verdict in rows.WRONG for row in finished) else 0
+    if any(row.verdict in rows.WRONG for row in finished):
+        return 1
+    return 0

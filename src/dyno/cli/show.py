@@ -57,14 +57,20 @@ def show_command(run: Path, samples: bool, table: Path | None, path: str | None,
     if flags["failures"]:
         sections.render(notes.failed_attempts(loaded), output())
     elif form is None:
-        charges = None if prices is None else costs(loaded, prices)
+        if prices is None:
+            charges = None
+        else:
+            charges = costs(loaded, prices)
         text.render(loaded, output(), flags["by_phase"], flags["whole"])
         if prices is not None and charges is not None:
             sections.render([side_by_side.by_cost([(loaded, "", charges)], prices)], output())
     elif path is None:
         sys.stdout.write(_text(loaded, form, samples, prices))
     elif form == "parquet":
-        rows = export.samples(loaded) if samples else export.cells(loaded)
+        if samples:
+            rows = export.samples(loaded)
+        else:
+            rows = export.cells(loaded)
         files.save(path, export.as_parquet(rows, loaded))
     else:
         files.save(path, _text(loaded, form, samples, prices).encode())
@@ -90,7 +96,9 @@ def _text(run: Run, form: str, samples: bool, prices: Prices | None) -> str:
         return text.as_markdown(run)
     if form == "csv":
         return export.as_csv((export.samples if samples else export.cells)(run))
-    return export.table_json(export.samples(run), run) if samples else export.as_json(run, prices)
+    if samples:
+        return export.table_json(export.samples(run), run)
+    return export.as_json(run, prices)
 
 
 @click.command(name="export")

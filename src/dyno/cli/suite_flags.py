@@ -53,7 +53,9 @@ def read_values(flags: Sequence[Flag], values: Mapping[str, Any]) -> dict[str, A
 
 
 def flags_of(suite: Suite) -> Sequence[Flag]:
-    return suite.flags if isinstance(suite, FlaggedSuite) else ()
+    if isinstance(suite, FlaggedSuite):
+        return suite.flags
+    return ()
 
 
 def given_values(suite: Suite, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,13 +34,17 @@ class Cell:
 
     @property
     def tier_name(self) -> str | None:
-        return None if self.tier is None else self.tier.value
+        if self.tier is None:
+            return None
+        return self.tier.value
 
     @cached_property
     def asked(self) -> str:
         """The requested engine with its options: 'sqlite:journal_mode=wal'."""
         options = "+".join(text for k, v in sorted(self.options.items()) for text in _option_texts(k, v))
-        return f"{self.engine}:{options}" if options else self.engine
+        if options:
+            return f"{self.engine}:{options}"
+        return self.engine
 
     @cached_property
     def label(self) -> str:
@@ -59,7 +63,10 @@ class Cell:
 
 def _option_texts(name: str, value: Value) -> list[str]:
     """['cache_mib=8']. For the engine's own settings, one text each: ['set.jit=on', 'set.work_mem=8 MB']."""
-    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        text = "yes" if value else "no"
+    else:
+        text = str(value)
     with suppress(ValueError):
         if name == SETTINGS and (settings := shlex.split(text)):
             return [f"{name}.{each}" for each in settings]

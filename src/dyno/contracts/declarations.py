@@ -18,7 +18,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from dyno.contracts.model import Caveat, Refused, Wrong
 from dyno.contracts.value_types import LEAST, MOST, MOST_REAL
 
-MOST_VALUES, MOST_CAVEATS, MOST_NAME = 1_000, 100, 200
+MOST_VALUES = 1_000
+MOST_CAVEATS = 100
+MOST_NAME = 200
 LONGEST = 1 << 24
 """Maximum length of a reported exception text, in characters."""
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -115,7 +117,9 @@ def typed_text(error: BaseException, text: str) -> str:
     """Returns the text with the exception's type before it if that is one of Python's own, which a client library
     raises for a response that it can't read: such texts name no cause."""
     named = type(error).__module__ == "builtins" and not isinstance(error, OSError)
-    return f"{type(error).__name__}: {text}" if named else text
+    if named:
+        return f"{type(error).__name__}: {text}"
+    return text
 
 
 def exception_text(error: BaseException) -> str:
@@ -132,7 +136,9 @@ def _abbreviate(value: object) -> str:
         text = reprlib.repr(value)
     except Exception:
         text = "?"
-    return text if value is None else f"{text:.60} ({type(value).__name__})"
+    if value is None:
+        return text
+    return f"{text:.60} ({type(value).__name__})"
 
 
 # -- declarations of plug-ins -------------------------------------------------------------------------------------
@@ -181,7 +187,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, (tuple, list)) and all(isinstance(each, str) for each in value)
     if is_dataclass(kind) and isinstance(kind, type):
         return isinstance(value, kind)
-    return isinstance(value, _PLAIN[kind]) if kind in _PLAIN else value is not None
+    if kind in _PLAIN:
+        return isinstance(value, _PLAIN[kind])
+    return value is not None
 
 
 def _has_fields(value: Any) -> bool:

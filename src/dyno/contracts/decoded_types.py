@@ -116,5 +116,10 @@ if TYPE_CHECKING:
     Loop = Mapping[str, Any]
     Strain = Mapping[str, Any]
 else:
-    Used, Resources, Residency, Machine = _Used, _Resources, _Residency, _Machine
-    Point, Loop, Strain = _Point, _Loop, _Strain
+    Used = _Used
+    Resources = _Resources
+    Residency = _Residency
+    Machine = _Machine
+    Point = _Point
+    Loop = _Loop
+    Strain = _Strain

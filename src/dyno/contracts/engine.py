@@ -302,7 +302,10 @@ class EngineSpec:
             _check_kind(f"ports: {name}: caveats", port.caveats, Caveat)
         if self.default_tier not in self.tiers and (self.tiers or self.default_tier is not None):
             tiers = ", ".join(tier.value for tier in self.tiers) or "none"
-            default = self.default_tier.value if isinstance(self.default_tier, Tier) else repr(self.default_tier)
+            if isinstance(self.default_tier, Tier):
+                default = self.default_tier.value
+            else:
+                default = repr(self.default_tier)
             raise UsageError(f"default_tier is {default}, which is not among its tiers: {tiers}")
 
     def find_missing_modules(self) -> tuple[str, ...]:
@@ -311,13 +314,17 @@ class EngineSpec:
         if not version:
             return interpreters.find_missing(modules)
         python = self.interpreter()
-        return (f"Python {version}",) if python is None else interpreters.find_missing(modules, python)
+        if python is None:
+            return (f"Python {version}",)
+        return interpreters.find_missing(modules, python)
 
     def interpreter(self) -> Path | None:
         """Returns the Python of the engine's own environment. None if it needs no such environment or the environment
         is missing."""
         version = self.installation.python
-        return interpreters.interpreter(self.name, version) if version else None
+        if version:
+            return interpreters.interpreter(self.name, version)
+        return None
 
     @property
     def remedy(self) -> str:
@@ -327,7 +334,10 @@ class EngineSpec:
         if self._not_for_this_python() or not (own.requires or more):
             return ""
         ports = [port.installation.requires for port in self.ports.values()]
-        command = "" if own.python else only_missing(own.requires, ports, more)
+        if own.python:
+            command = ""
+        else:
+            command = only_missing(own.requires, ports, more)
         return command or f"dyno install {self.name}"
 
     def _not_for_this_python(self) -> str | None:
@@ -362,7 +372,9 @@ class EngineSpec:
     ) -> Server | None:
         """Returns the server, not yet started; None if the engine, or these options, need none. `tier` is None if
         nothing is stored."""
-        return None if self.server is None else self.server.create(home, cast(Tier, tier), options, clients)
+        if self.server is None:
+            return None
+        return self.server.create(home, cast(Tier, tier), options, clients)
 
     def call(self, field: str, function: Callable[..., T], *arguments: object) -> T:
         """Calls a function of the declaration, which is in this field. Raises UsageError for any exception, because
@@ -377,7 +389,9 @@ class EngineSpec:
         """Returns what the engine lacks besides modules, in one line, or None."""
         try:
             missing = self.installation.needs(self.resolve({}) if options is None else options)
-            return None if missing is None else sanitize(missing, keep="")
+            if missing is None:
+                return None
+            return sanitize(missing, keep="")
         except Exception as error:
             # An error in a plug-in disables only that plug-in's engine.
             return f"has a faulty `needs`: {type(error).__name__}: {sanitize(exception_text(error), keep='')}"
@@ -396,7 +410,10 @@ _RECORDS = {"installation": Installation, "server": ServerSpec, "crashes": Crash
 def moved_field(error: BaseException) -> str | None:
     """Returns where a field is now that a plug-in for an earlier version of Dyno passes to EngineSpec or PortSpec;
     None for other exceptions."""
-    match = _UNEXPECTED.search(str(error)) if isinstance(error, TypeError) else None
+    if isinstance(error, TypeError):
+        match = _UNEXPECTED.search(str(error))
+    else:
+        match = None
     if match is None:
         return None
     old = match[1]

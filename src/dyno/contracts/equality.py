@@ -66,11 +66,17 @@ def difference(got: Any, right: Any) -> str:
         at = next((at for at in range(shared) if not same(got[at], right[at])), shared)
         if at < shared:
             return f"at {at}, {difference(got[at], right[at])}"
-        longer, what = (got, "surplus") if len(got) > len(right) else (right, "missing")
+        if len(got) > len(right):
+            longer, what = (got, "surplus")
+        else:
+            longer, what = (right, "missing")
         return f"got {len(got)} items, expected {len(right)}: {shorten(longer[at])} is {what}"
     if type(right) is np.ndarray:
         if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
-            shape = f" of {got.dtype}, {got.shape}" if type(got) is np.ndarray else ""
+            if type(got) is np.ndarray:
+                shape = f" of {got.dtype}, {got.shape}"
+            else:
+                shape = ""
             return f"got {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
         got, right = got.ravel(), right.ravel()
         at = next((at for at in range(len(right)) if not same(got[at : at + 1], right[at : at + 1])), 0)
@@ -82,7 +88,9 @@ def difference(got: Any, right: Any) -> str:
 def shorten(value: Any, width: int = 90) -> str:
     """Formats a value for a one-line message."""
     text = _text(value)
-    return text if len(text) <= width else text[: width - 1] + "…"
+    if len(text) <= width:
+        return text
+    return text[: width - 1] + "…"
 
 
 def _text(value: Any) -> str:
@@ -99,7 +107,9 @@ def _sequences(got: Sequence[Any], right: Sequence[Any]) -> bool:
     kinds = list(map(type, right))
     if list(map(type, got)) != kinds:
         return False
-    return bool(got == right) if _PLAIN.issuperset(kinds) else all(map(same, got, right))
+    if _PLAIN.issuperset(kinds):
+        return bool(got == right)
+    return all(map(same, got, right))
 
 
 def _dicts(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
@@ -130,7 +140,9 @@ def _compare_dicts(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
 def _key(key: Any) -> Any:
     """Returns the key with its type, since 1 equals True; for other types, an object that equals nothing."""
     kind = type(key)
-    return (kind, key) if kind in _PLAIN else object()
+    if kind in _PLAIN:
+        return (kind, key)
+    return object()
 
 
 def _arrays(got: NDArray[Any], right: NDArray[Any]) -> bool:

@@ -149,7 +149,9 @@ def add_counters(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: i
     """Adds the counters of several histograms to `counts`, which must be zero. In each histogram, the counters begin
     after `skip` bytes. Returns the index of the first filled counter, and the index after the last. Raises ValueError
     for an overflow, and the decoder's errors."""
-    low, high, each = len(counts), 0, np.zeros_like(counts)
+    low = len(counts)
+    high = 0
+    each = np.zeros_like(counts)
     for content in histograms:
         each[:] = 0
         decode(content, skip, each.ctypes.data, len(each), each.itemsize)
@@ -216,7 +218,9 @@ def curve(encoded: Iterable[bytes | None], at: Sequence[float], beyond: int = 1)
     low, counts = _merge_counters(encoded)
     whole = int(counts.sum())
     known = [percentile for percentile in at if whole >= needed_values(percentile, beyond)]
-    return list(zip(known, _percentile_values(low, counts, known), strict=True)) if known else []
+    if known:
+        return list(zip(known, _percentile_values(low, counts, known), strict=True))
+    return []
 
 
 def _percentile_values(low: int, counts: NDArray[np.int64], percentiles: Iterable[float]) -> list[int]:

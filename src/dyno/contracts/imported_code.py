@@ -48,4 +48,6 @@ def from_facts(facts: Mapping[str, Fact]) -> ImportedCode | None:
         if key.startswith(PREFIX) and key.endswith(FILE) and isinstance(file, str):
             name = key.removeprefix(PREFIX).removesuffix(FILE)
             modules.append(ImportedModule(name, file, str(facts.get(f"{PREFIX}{name}{HASH}") or "")))
-    return ImportedCode(environment, tuple(modules)) if modules else None
+    if modules:
+        return ImportedCode(environment, tuple(modules))
+    return None

@@ -85,11 +85,19 @@ class Rows:
     """A decoded response of a SQL server, with the methods of a cursor."""
 
     def __init__(self, response: list[tuple[Any, ...]] | int) -> None:
-        self._rows: list[tuple[Any, ...]] = [] if isinstance(response, int) else response
-        self.rowcount = response if isinstance(response, int) else len(response)
+        if isinstance(response, int):
+            self._rows: list[tuple[Any, ...]] = []
+        else:
+            self._rows = response
+        if isinstance(response, int):
+            self.rowcount = response
+        else:
+            self.rowcount = len(response)
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        return self._rows[0] if self._rows else None
+        if self._rows:
+            return self._rows[0]
+        return None
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         return self._rows
@@ -120,7 +128,9 @@ class NativePair:
     what `first_argument` returns for it."""
 
     def __init__(self, first: NativeCall, second: NativeCall, first_argument: Callable[[Any], Any]) -> None:
-        self._first, self._second, self._argument = first, second, first_argument
+        self._first = first
+        self._second = second
+        self._argument = first_argument
 
     def __call__(self, argument: Any) -> Any:
         return self._first(self._argument(argument)), self._second(argument)
@@ -141,4 +151,6 @@ class NativePair:
 
 
 def _pairs(request: Request) -> tuple[tuple[bytes, int], ...]:
-    return request if isinstance(request, tuple) else ((request, 1),)
+    if isinstance(request, tuple):
+        return request
+    return ((request, 1),)

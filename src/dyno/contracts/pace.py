@@ -44,4 +44,6 @@ class Pace:
 
     @property
     def limit_ns(self) -> int:
-        return self.budget_ns if self.duration_ns is None else self.duration_ns
+        if self.duration_ns is None:
+            return self.budget_ns
+        return self.duration_ns

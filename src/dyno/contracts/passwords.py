@@ -67,7 +67,9 @@ def resolve_address(text: str) -> str:
     address."""
     if text.startswith("env:"):
         return _of_variable(text.removeprefix("env:"))
-    return _of_file(text.removeprefix("file:")) if text.startswith("file:") else text
+    if text.startswith("file:"):
+        return _of_file(text.removeprefix("file:"))
+    return text
 
 
 @cache
@@ -130,14 +132,18 @@ def mask_secrets(text: str, hidden: tuple[str, ...]) -> str:
 
     A short alphanumeric secret is masked only as a whole word, because as a part of another word it reveals nothing.
     """
-    return mask_password(_pattern(hidden).sub(HIDDEN, text)) if hidden else text
+    if hidden:
+        return mask_password(_pattern(hidden).sub(HIDDEN, text))
+    return text
 
 
 @lru_cache(maxsize=8)
 def _pattern(hidden: tuple[str, ...]) -> re.Pattern[str]:
     def secret_pattern(secret: str) -> str:
         is_word = secret.isalnum() and len(secret) <= LONGEST_WORD
-        return rf"(?<!\w){re.escape(secret)}(?!\w)" if is_word else re.escape(secret)
+        if is_word:
+            return rf"(?<!\w){re.escape(secret)}(?!\w)"
+        return re.escape(secret)
 
     # The longest first, because a secret may begin with another one.
     return re.compile("|".join(secret_pattern(secret) for secret in sorted(hidden, key=len, reverse=True)))

@@ -92,7 +92,9 @@ class Presentation:
 
         place = getattr(sys.modules[module], "__file__", None)
         file = place and Path(place).with_name("layout.toml")
-        return convert(toml(file), Presentation) if file and file.exists() else Presentation()
+        if file and file.exists():
+            return convert(toml(file), Presentation)
+        return Presentation()
 
 
 class InFile:

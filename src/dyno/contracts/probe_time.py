@@ -103,13 +103,18 @@ def shorten_probe(
         shortest = SHORTEST * times.least
     scale = min(room / (wanted + sum(following)), 1.0)
     duration = min(wanted * scale, times.timeout - apart)
-    return duration if duration >= shortest else None
+    if duration >= shortest:
+        return duration
+    return None
 
 
 def forecast(limits: Sequence[Limit], times: ProbeTimes, maximum: float | None = None, around: float = 0.0) -> float:
     """Returns the time of a usual search, in s. `maximum`: the closed loop's rate. None assumes so high a rate that
     no probe takes longer than the least duration."""
-    rate = math.inf if maximum is None else maximum * USUAL_SHARE
+    if maximum is None:
+        rate = math.inf
+    else:
+        rate = maximum * USUAL_SHARE
     stages = [EXPLORE] * EXPLORES + [CONFIRM] * FEWEST_CONFIRMED + [LAST]
     longest = times.timeout - times.warmup - SPARE * around
     probes = sum(min(seconds(limits, rate, stage, times), longest) for stage in stages)

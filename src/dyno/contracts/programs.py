@@ -55,11 +55,15 @@ class Program(NamedTuple):
     @property
     def file(self) -> str:
         """Name of the file to run, or of the directory with the archives."""
-        return "jars" if isinstance(self.source, Jars) else self.name
+        if isinstance(self.source, Jars):
+            return "jars"
+        return self.name
 
     def path(self) -> Path | None:
         """Returns the installed file or directory; None if it is missing or unreadable."""
         path = self.home / self.file
         with suppress(OSError):
-            return path if path.is_dir() == isinstance(self.source, Jars) and path.exists() else None
+            if path.is_dir() == isinstance(self.source, Jars) and path.exists():
+                return path
+            return None
         return None

@@ -90,7 +90,9 @@ class RequestDefinedSuite(DefinableSuite):
 
 
 def variants_of(suite: Suite) -> Mapping[str, Variant]:
-    return suite.variants if isinstance(suite, DefinableSuite) else {}
+    if isinstance(suite, DefinableSuite):
+        return suite.variants
+    return {}
 
 
 def define_suite(suite: Suite, definition: Mapping[str, Any]) -> Suite:

@@ -73,7 +73,10 @@ class Setting(NamedTuple):
         try:
             return self.parse(resolve_address(str(text)) if self.address else str(text))
         except ValueError as error:
-            shown = "" if self.address else f"={format_value(text)}"
+            if self.address:
+                shown = ""
+            else:
+                shown = f"={format_value(text)}"
             raise UsageError(f"{owner} {self.name}{shown}: {error}") from None
 
 
@@ -175,7 +178,9 @@ def closest_match(word: str, names: Iterable[str]) -> str:
     names = list(names)
     word = word[:SHOWN]
     close = get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(names))}"
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"there are: {', '.join(sorted(names))}"
 
 
 def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -> dict[str, Value]:
@@ -192,5 +197,8 @@ def unknown_name_message(what: str, word: object, names: Iterable[str], kin: Seq
     names, word = list(names), format_value(word)
     if not names:
         return f"{what} {shlex.quote(word)} is not known: there are none"
-    suggestion = f"did you mean {' or '.join(filter(None, (', '.join(kin[:-1]), kin[-1])))}?" if kin else ""
+    if kin:
+        suggestion = f"did you mean {' or '.join(filter(None, (', '.join(kin[:-1]), kin[-1])))}?"
+    else:
+        suggestion = ""
     return f"{what} {shlex.quote(word)} is not known; {suggestion or closest_match(word, names)}"

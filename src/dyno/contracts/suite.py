@@ -291,7 +291,10 @@ class Job:
 
     def remove(self, home: Path) -> None:
         """Removes the closed store in `home`, and the store's data on a server."""
-        remove = None if self.spec.server is None else self.spec.server.remove
+        if self.spec.server is None:
+            remove = None
+        else:
+            remove = self.spec.server.remove
         if remove is not None and home.exists():
             remove(home, self.options, self.server)
         shutil.rmtree(home, ignore_errors=True)

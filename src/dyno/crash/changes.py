@@ -115,7 +115,9 @@ class FileChanges:
             # The size never covers unwritten bytes: data and size are one change.
             needs.append(sizes[-1] if sizes else None)
         change = self._change(event, needs)
-        change.page, change.start, change.data = page, start, data
+        change.page = page
+        change.start = start
+        change.data = data
         change.versions[page] = len(versions)
         versions.append(change)
         if extends:
@@ -174,7 +176,9 @@ def slots(event: Changing) -> list[tuple[int, str]]:
     """Returns the names that an event changes, as pairs of directory number and name."""
     if isinstance(event, Rename):
         return [(event.parent, event.name), (event.new_parent, event.new_name)]
-    return [(event.parent, event.name)] if isinstance(event, NAMES) else []
+    if isinstance(event, NAMES):
+        return [(event.parent, event.name)]
+    return []
 
 
 def _set_durable(changes: FileChanges, record: Record, events: list[Event]) -> None:
@@ -211,7 +215,9 @@ def _set_durable(changes: FileChanges, record: Record, events: list[Event]) -> N
 
 def _coverage_end(flush: Flush | Write) -> int:
     """Returns the moment before which a change must have ended to be covered. A synchronous write covers itself."""
-    return flush.begin if isinstance(flush, Flush) else flush.end + 1
+    if isinstance(flush, Flush):
+        return flush.begin
+    return flush.end + 1
 
 
 def _flush_covered(

@@ -21,7 +21,10 @@ from dyno.servers import leftover_processes
 COMMITS = 100
 MOST_RECOVERIES = 10
 RECORD_SECONDS = 600.0
-WHEN_RUNNING, WHEN_RECOVERING, WHEN_BORN, WHEN_MOUNTED = "cut", "recovery", "birth", "device"
+WHEN_RUNNING = "cut"
+WHEN_RECOVERING = "recovery"
+WHEN_BORN = "birth"
+WHEN_MOUNTED = "device"
 WAYS = (WHEN_RUNNING, WHEN_RECOVERING, WHEN_BORN, WHEN_MOUNTED)
 RUNNING_SHARE, RECOVERING_SHARE = 0.6, 0.6
 """Share of a row's time for cuts while the engine commits; share of the rest for cuts while it recovers."""
@@ -187,4 +190,6 @@ def smallest(bench: Bench, cut: Cut) -> Cut:
 
     state = shrink(cut.state, has_same_outcome)
     judgement = bench.judge_state(state)
-    return Cut(cut.when, judgement, state) if judgement.outcome == cut.judgement.outcome else cut
+    if judgement.outcome == cut.judgement.outcome:
+        return Cut(cut.when, judgement, state)
+    return cut

@@ -49,7 +49,9 @@ LEAST_BYTES = {"ext4": 64 * MIB, "xfs": 320 * MIB, "btrfs": 128 * MIB}
 SERVER_BYTES = 448 * MIB
 """Additional size for an engine with a server, which allocates its logs in advance."""
 PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}
-CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
+CLONE_NEWNS = 0x20000
+MS_REC = 0x4000
+MS_PRIVATE = 1 << 18
 START_SECONDS = 30.0
 
 
@@ -81,10 +83,14 @@ class DeviceBench(Bench):
     """Bench with the store on a real file system."""
 
     def __init__(self, target: CrashTarget, place: Path, fast: Path, system: str) -> None:
-        self._mount, self._fuse, self._built = place / "mount", place / "fuse", fast / "built"
+        self._mount = place / "mount"
+        self._fuse = place / "fuse"
+        self._built = fast / "built"
         # The store is a directory below the mount point, so that the file system's lost+found is no part of it.
         super().__init__(target, self._mount, fast)
-        self._place, self._system, self._mounted = place, system, fast / "mounted"
+        self._place = place
+        self._system = system
+        self._mounted = fast / "mounted"
         self._image = fast / "image"
         for directory in (self._mount, self._fuse, self._built, self._mounted):
             directory.mkdir()

@@ -23,7 +23,9 @@ class PageVersions:
     """Versions of one page, each built from the previous one. Caches the most recently requested versions."""
 
     def __init__(self, first: bytes, changes: list[FileChange], page: int) -> None:
-        self._first, self._changes, self._page = first, changes, page
+        self._first = first
+        self._changes = changes
+        self._page = page
         self._cached: dict[int, bytes] = {}
         durable = [change.durable_at for change in changes]
         for at in range(len(durable) - 2, -1, -1):

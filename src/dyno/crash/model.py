@@ -76,7 +76,10 @@ class Replay:
         self.record, self.model = record, model
         self.begins = sorted(mark.begin for mark in record.marks if mark.which == "begin")
         self.ends = sorted(mark.begin for mark in record.marks if mark.which == "end")
-        self.first = self.begins[0] if self.begins and not birth else 0
+        if self.begins and not birth:
+            self.first = self.begins[0]
+        else:
+            self.first = 0
         """Earliest possible moment of a cut."""
         self.changes = FileChanges(record, model, self.first)
         self.images = Images(record, self.changes)
@@ -100,7 +103,9 @@ def draws(record: Record, model: str, seed: int, count: int, birth: bool = False
     All changes before the first transaction are durable. With `birth` (and for a recovery), only the files from
     before the command are durable. Raises ValueError for an unknown model.
     """
-    drawer, seen, repeats = _Drawer(Replay(record, model, birth), random.Random(seed)), set[int](), 0
+    drawer = _Drawer(Replay(record, model, birth), random.Random(seed))
+    seen = set[int]()
+    repeats = 0
     while len(seen) < count and repeats < MOST_REPEATS:
         state = drawer.state()
         repeats += 1
@@ -114,7 +119,9 @@ class _Drawer:
     """Draws states of all kinds in turn."""
 
     def __init__(self, replay: Replay, rng: random.Random) -> None:
-        self._replay, self._changes, self._random = replay, replay.changes, rng
+        self._replay = replay
+        self._changes = replay.changes
+        self._random = rng
         self._turn = 0
         self._points = self._repeat_shuffled(replay.points)
         # Moments of acknowledgements at which a cut could lose something.
@@ -259,14 +266,19 @@ def explain(state: State) -> list[str]:
         changes = list(group)
         why = _missing_flush(state.replay.record, changes[-1], state.point, paths)
         # Changes of names aren't grouped, since their order matters.
-        what = paths.file(changes[0].file) if isinstance(changes[0].event, Write) else str(len(groups))
+        if isinstance(changes[0].event, Write):
+            what = paths.file(changes[0].file)
+        else:
+            what = str(len(groups))
         groups.setdefault((what, why), []).append(changes)
     for (_, why), events in groups.items():
         lines.append(f"{_describe(events, paths)} {'was' if len(events) == 1 else 'were'} lost: {why}")
     if not lines:
         lines.append("nothing that had ended was lost")
     more = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], f"and {more} more"] if more > 1 else lines
+    if more > 1:
+        return [*lines[:MOST_LINES], f"and {more} more"]
+    return lines
 
 
 class Paths:
@@ -284,11 +296,15 @@ class Paths:
     def file(self, number: int | None) -> str:
         """Returns the path of a file below its root; '.' for a root."""
         parent, name = self._names.get(number, (-1, ""))
-        return "." if parent < 0 else self.name(parent, name)
+        if parent < 0:
+            return "."
+        return self.name(parent, name)
 
     def name(self, parent: int, name: str) -> str:
         directory = self.file(parent)
-        return name if directory == "." else f"{directory}/{name}"
+        if directory == ".":
+            return name
+        return f"{directory}/{name}"
 
 
 def _describe(events: list[list[FileChange]], paths: Paths) -> str:
@@ -311,7 +327,10 @@ def _describe(events: list[list[FileChange]], paths: Paths) -> str:
     if not parts:
         return f"the size {max(change.size or 0 for change in changes)} {where}"
     starts = [(change.page or 0) * PAGE + change.start for change in parts]
-    size = ", with its size," if any(change.size is not None for change in changes) else ""
+    if any(change.size is not None for change in changes):
+        size = ", with its size,"
+    else:
+        size = ""
     if len(events) == 1:
         return f"a write of {sum(len(change.data) for change in parts)} bytes at {starts[0]} {where}{size}"
     end = max(start + len(change.data) for start, change in zip(starts, parts, strict=True))

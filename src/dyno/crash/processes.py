@@ -46,7 +46,9 @@ class CrashProcess:
     """A child process in its own session, which writes lines to a pipe. Its standard output goes to a log file."""
 
     def __init__(self, target: CrashTarget, command: str, home: Path, *arguments: str) -> None:
-        self._home, self._buffer, self._has_server = home, b"", target.spec.server is not None
+        self._home = home
+        self._buffer = b""
+        self._has_server = target.spec.server is not None
         self._log = home.parent / f"{command}.log"
         self._lines, writing = os.pipe()
         with self._log.open("wb") as log:
@@ -99,7 +101,10 @@ class CrashProcess:
         """Waits for the process. Describes how it ended, with the last line of its log."""
         status = self.process.wait()
         log = self._log.read_text(errors="replace").strip().splitlines()
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        if status < 0:
+            how = f"signal {signal.Signals(-status).name}"
+        else:
+            how = f"exit status {status}"
         return sanitize(f"the process ended by {how}" + (f": {log[-1][:200]}" if log else ""), keep="")
 
     def close(self) -> None:

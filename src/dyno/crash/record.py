@@ -190,7 +190,9 @@ class Record:
         if number in self.contents:
             return self.contents[number]
         path = self.base / str(number) if self.base else None
-        return path.read_bytes() if path and path.exists() else b""
+        if path and path.exists():
+            return path.read_bytes()
+        return b""
 
 
 def encode_frame(event: Event) -> bytes:
@@ -202,7 +204,9 @@ def encode_frame(event: Event) -> bytes:
 def read(path: Path) -> list[Event]:
     """Reads the file `events` of a recorder. Raises OSError, msgspec.MsgspecError."""
     decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
-    view, at, events = memoryview(path.read_bytes()), 0, list[Event]()
+    view = memoryview(path.read_bytes())
+    at = 0
+    events = list[Event]()
     while at < len(view):
         end = at + _PREFIX + int.from_bytes(view[at : at + _PREFIX], "little")
         if end > len(view):
@@ -223,7 +227,9 @@ def scan(root: Path, base: Path) -> tuple[list[Node], list[Known]]:
 
     Copies the contents of each file to a file in the new directory `base` that is named by its number.
     """
-    nodes, known, numbers = list[Node](), list[Known](), dict[tuple[int, int], int]()
+    nodes = list[Node]()
+    known = list[Known]()
+    numbers = dict[tuple[int, int], int]()
     base.mkdir(parents=True)
 
     def add(path: Path, number: int, parent: int) -> None:
@@ -235,7 +241,10 @@ def scan(root: Path, base: Path) -> tuple[list[Node], list[Known]]:
         is_link = kind == "file" and inode in numbers
         number = numbers.setdefault(inode, number)
         size = status.st_size if kind == "file" else 0
-        target = str(path.readlink()) if kind == "symlink" else ""
+        if kind == "symlink":
+            target = str(path.readlink())
+        else:
+            target = ""
         mode = stat.S_IMODE(status.st_mode)
         nodes.append(
             Node(number, parent, name, "link" if is_link else kind, mode, status.st_uid, status.st_gid, size, target)
@@ -256,7 +265,9 @@ def _kind(mode: int) -> Literal["file", "directory", "symlink"] | None:
         return "file"
     if stat.S_ISDIR(mode):
         return "directory"
-    return "symlink" if stat.S_ISLNK(mode) else None
+    if stat.S_ISLNK(mode):
+        return "symlink"
+    return None
 
 
 class Tree:
@@ -312,7 +323,10 @@ def replay_record(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]
             if event.file not in contents:
                 contents[event.file] = bytearray(record.first(event.file))
             data = contents[event.file]
-            end = event.size if isinstance(event, Resize) else event.offset + len(event.data)
+            if isinstance(event, Resize):
+                end = event.size
+            else:
+                end = event.offset + len(event.data)
             data.extend(bytes(max(0, end - len(data))))
             if isinstance(event, Resize):
                 del data[event.size :]

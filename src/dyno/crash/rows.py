@@ -27,7 +27,11 @@ from dyno.selftest import flushes
 from dyno.selftest.flushes import TierClaim
 from dyno.servers import leftover_processes
 
-HELD, BROKEN, UNCOVERED, UNJUDGED, NOTHING = "held", "broken", "not covered", "not judged", "nothing promised"
+HELD = "held"
+BROKEN = "broken"
+UNCOVERED = "not covered"
+UNJUDGED = "not judged"
+NOTHING = "nothing promised"
 FAILED = "failed"
 """The engine could not run the workload. There is no verdict on the tier, and the command fails."""
 WRONG = (BROKEN, FAILED)
@@ -143,7 +147,9 @@ def claims(engines: Sequence[str], tier: str | None) -> list[TierClaim]:
         wanted = [claim for claim in wanted if PROMISES[claim.tier]]
     if not wanted:
         raise UsageError("there is nothing to crash: no such engine promises anything")
-    return wanted if engines else sorted(wanted, key=lambda claim: (claim.spec.server is not None, claim.engine))
+    if engines:
+        return wanted
+    return sorted(wanted, key=lambda claim: (claim.spec.server is not None, claim.engine))
 
 
 def rows(
@@ -153,7 +159,10 @@ def rows(
 
     Stores are below `work`, on a disk. States are built below `fast`, in memory if possible.
     """
-    deadline = math.inf if request.within is None else time.monotonic() + request.within
+    if request.within is None:
+        deadline = math.inf
+    else:
+        deadline = time.monotonic() + request.within
     for number, claim in enumerate(wanted, 1):
         prefix = f"{number} of {len(wanted)}: {claim.engine}, tier {claim.tier.value}: "
         row = _Crasher(claim, request, work / f"{number}", fast / f"{number}", prefix, progress)
@@ -166,13 +175,21 @@ class _Crasher:
     def __init__(
         self, claim: TierClaim, request: CrashRequest, place: Path, fast: Path, prefix: str, progress: Progress
     ) -> None:
-        self._claim, self._request, self._place, self._fast = claim, request, place, fast
+        self._claim = claim
+        self._request = request
+        self._place = place
+        self._fast = fast
         self._row = CrashRow(claim, request.model)
         self._tell: Progress = lambda text: progress(prefix + text)
 
     def run(self, deadline: float) -> CrashRow:
-        row, cell, untested = self._row, self._claim.cell, self._claim.spec.listing.untested
-        proof = None if cell is None else registry.suite(cell.suite).proof
+        row = self._row
+        cell = self._claim.cell
+        untested = self._claim.spec.listing.untested
+        if cell is None:
+            proof = None
+        else:
+            proof = registry.suite(cell.suite).proof
         try:
             _make(self._place, self._fast)
             if cell is None or untested:
@@ -190,7 +207,9 @@ class _Crasher:
         return row
 
     def _crash(self, cell: Cell, deadline: float) -> None:
-        row, claim, request = self._row, self._claim, self._request
+        row = self._row
+        claim = self._claim
+        request = self._request
         target = CrashTarget(
             cell.suite, cell.engine, claim.tier.value, dict(cell.options), dict(cell.params), request.seed
         )
@@ -328,13 +347,18 @@ class _Crasher:
         """Returns why the crashes don't prove the tier although all were sound; empty if they do."""
         row, claim = self._row, self._claim
         if "cut" in PROMISES[claim.tier] and not row.tallies.get(cuts.WHEN_RUNNING, CrashTally()).count:
-            return "the power was never cut" if self._request.states else "the power was not to be cut"
+            if self._request.states:
+                return "the power was never cut"
+            return "the power was not to be cut"
         if any(note.startswith("not in the record") for note in row.notes):
             return "a part of its changes to its files is not in the record"
         maintenance = claim.spec.crashes.maintenance
         if maintenance is None:
             return "its declaration has no maintenance (checkpoint, new log), so crashes may have missed it"
-        way = cuts.WHEN_RUNNING if cuts.WHEN_RUNNING in row.tallies else KILLED
+        if cuts.WHEN_RUNNING in row.tallies:
+            way = cuts.WHEN_RUNNING
+        else:
+            way = KILLED
         if maintenance.do is not None and row.tallies.get(way, CrashTally()).seldom < LEAST_MAINTENANCE:
             return f"its maintenance ({maintenance.what}) ran fewer than {LEAST_MAINTENANCE} times"
         return ""

@@ -31,7 +31,13 @@ from dyno.host.process import die_with_parent
 from dyno.selftest.trace import BEGIN, END, mark
 
 CLIENTS = 1
-OK, LOST, TORN, CORRUPT, REFUSED, CRASH, HANG = "ok", "lost", "torn", "corrupt", "refused", "crash", "hang"
+OK = "ok"
+LOST = "lost"
+TORN = "torn"
+CORRUPT = "corrupt"
+REFUSED = "refused"
+CRASH = "crash"
+HANG = "hang"
 """Outcomes of a crash; docs/reference/crash-findings.md explains them."""
 PROMISES = {Tier.VOLATILE: (), Tier.PROCESS: ("killed",), Tier.POWER: ("killed", "cut")}
 """Kinds of crash that an acknowledged commit survives, by tier."""
@@ -176,7 +182,10 @@ def look(target: CrashTarget, history: History, store: Mapping[str, Any]) -> Jud
             if judgement.held is None:
                 return judgement
             history.commit(port, judgement.held)
-            contents = None if server is None else history.found(port)
+            if server is None:
+                contents = None
+            else:
+                contents = history.found(port)
             outcome = REFUSED
         if contents is None:
             # Damage to the end of a log may show only at the next recovery.

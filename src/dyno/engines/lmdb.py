@@ -34,7 +34,9 @@ class Lmdb(Engine):
         import lmdb
 
         library: Any = lmdb
-        self._home, self._library, self._options = home, library, options
+        self._home = home
+        self._library = library
+        self._options = options
         self.env: Any = library.open(
             str(home),
             map_size=int(options["map_size_gib"]) * GIB,
@@ -83,7 +85,9 @@ class Reader(AbstractContextManager["Reader"]):
 
     def stretch(self, key: bytes, count: int) -> list[Entry]:
         cursor = self._shared or self._cursor()
-        return list(islice(cursor.iternext(), count)) if cursor.set_range(key) else []
+        if cursor.set_range(key):
+            return list(islice(cursor.iternext(), count))
+        return []
 
     def seek(self, key: bytes) -> Iterator[Entry]:
         return _entries(self._txn, key)
@@ -133,7 +137,10 @@ class Series(keyed.KeyedSeries):
             cursor = txn.cursor()
             for number in numbers:
                 after = keyed.KEY.pack(number + 1, 0)
-                exists = cursor.prev() if cursor.set_range(after) else cursor.last()
+                if cursor.set_range(after):
+                    exists = cursor.prev()
+                else:
+                    exists = cursor.last()
                 yield cursor.item() if exists and cursor.key().startswith(keyed.NUMBER.pack(number)) else None
 
 

@@ -93,8 +93,14 @@ class RocksDB(Engine):
         }
         names = set_option.to_read(self._options)
         # RocksDB's newest OPTIONS file has the settings that the option `set` changes.
-        newest = max(self._home.glob("OPTIONS-*"), default=None) if names else None
-        lines = [] if newest is None else newest.read_text().splitlines()
+        if names:
+            newest = max(self._home.glob("OPTIONS-*"), default=None)
+        else:
+            newest = None
+        if newest is None:
+            lines = []
+        else:
+            lines = newest.read_text().splitlines()
         pairs = (line.partition("=") for line in lines if "=" in line)
         values = {name.strip(): value.strip() for name, _, value in pairs}
         return {**self._tier, **shown, **{name: values.get(name) for name in names}}
@@ -103,7 +109,9 @@ class RocksDB(Engine):
         return (path for path in self._home.iterdir() if path.is_file())
 
     def caveats(self) -> Iterable[Caveat]:
-        return (set_option.CAVEAT,) if self._options[set_option.SET] else ()
+        if self._options[set_option.SET]:
+            return (set_option.CAVEAT,)
+        return ()
 
 
 class Keys(OrderedKV, KVReader):
@@ -140,7 +148,9 @@ class Reader(AbstractContextManager["Reader"]):
     def __init__(self, keys: Keys) -> None:
         self._db = keys.db
         # Scans create their own iterators: one that can seek takes four calls per entry in rocksdict.
-        self.get, self.seek, self.stretch = keys.get, keys.seek, keys.stretch
+        self.get = keys.get
+        self.seek = keys.seek
+        self.stretch = keys.stretch
         self._shared: Any = None
 
     def __exit__(self, *_: object) -> None:
@@ -152,14 +162,18 @@ class Reader(AbstractContextManager["Reader"]):
         if iterator is None:
             iterator = self._shared = self._db.iter()
         iterator.seek(key)
-        return (iterator.key(), iterator.value()) if iterator.valid() else None
+        if iterator.valid():
+            return (iterator.key(), iterator.value())
+        return None
 
 
 class Series(keyed.KeyedSeries):
     """The `series` port."""
 
     def __init__(self, engine: RocksDB, names: Sequence[str]) -> None:
-        self._db, self._options, self._batch = engine.db, engine.write_options, engine.library.WriteBatch
+        self._db = engine.db
+        self._options = engine.write_options
+        self._batch = engine.library.WriteBatch
         super().__init__(names)
 
     def put(self, entries: Iterable[Entry]) -> None:

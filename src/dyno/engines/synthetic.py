@@ -70,8 +70,12 @@ class Operations:
             return compute_checksum(number)
 
         if self._wait:
-            return exponential if self._exponential else sleep_fixed_time
-        return compute_with_stalls if self._stall else compute_checksum
+            if self._exponential:
+                return exponential
+            return sleep_fixed_time
+        if self._stall:
+            return compute_with_stalls
+        return compute_checksum
 
     def close(self) -> None:
         return None

@@ -20,8 +20,12 @@ from typing import NamedTuple
 from dyno.host.procfs import ROOT, mounts, read_lines, read_text
 
 # Request numbers of ioctl(2), from <linux/fs.h>.
-BLKROGET, BLKDISCARD, BLKGETSIZE64 = 0x125E, 0x1277, 0x80081272
-PROBE, PROBE_PATH, PROBE_SECONDS = "wipefs", "/usr/sbin:/sbin:/usr/bin:/bin", 60
+BLKROGET = 0x125E
+BLKDISCARD = 0x1277
+BLKGETSIZE64 = 0x80081272
+PROBE = "wipefs"
+PROBE_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+PROBE_SECONDS = 60
 
 
 class DeviceBusy(Exception):

@@ -29,5 +29,7 @@ def _output(*words: str) -> str | None:
     """Returns the output of a git command, stripped; None if it fails."""
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run([*GIT, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
-        return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
+        if done.returncode == 0:
+            return done.stdout.decode(errors="replace").strip()
+        return None
     return None

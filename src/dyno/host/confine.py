@@ -80,7 +80,9 @@ class ControlGroup:
 
     def _number(self, file: str) -> int | None:
         text = (read_text(self.path / _FILES[self.version][file]) or "").strip()
-        return int(text) if text.isdigit() else None
+        if text.isdigit():
+            return int(text)
+        return None
 
 
 @contextmanager
@@ -153,7 +155,9 @@ def _parents() -> Iterator[tuple[Path, int]]:
 def _group_directory(mount: Path, path: str) -> Path:
     """Returns the directory of a group; the mount itself if a container's mount starts at its own group."""
     directory = mount / path.strip("/")
-    return directory if ".." not in directory.parts and directory.is_dir() else mount
+    if ".." not in directory.parts and directory.is_dir():
+        return directory
+    return mount
 
 
 def _remove(path: Path) -> None:

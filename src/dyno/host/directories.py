@@ -35,4 +35,6 @@ def _directory(variable: str, of_root: Path, below_home: str) -> Path:
 def trouble(error: OSError) -> str:
     """Returns the system's message for an error, preceded by the name of the file (if any)."""
     message = error.strerror or str(error)
-    return f"{error.filename}: {message}" if error.filename else message
+    if error.filename:
+        return f"{error.filename}: {message}"
+    return message

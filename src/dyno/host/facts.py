@@ -80,14 +80,21 @@ def pressure(
     `others_busy_percent` is a share of all cores together. This process and its running children don't count as
     others.
     """
-    before, own_before, swap_before = Ticks.read(root), _own_ticks(root), read_swap_counters(root)
+    before = Ticks.read(root)
+    own_before = _own_ticks(root)
+    swap_before = read_swap_counters(root)
     sleep(seconds)
-    after, own_after, swap_after = Ticks.read(root), _own_ticks(root), read_swap_counters(root)
+    after = Ticks.read(root)
+    own_after = _own_ticks(root)
+    swap_after = read_swap_counters(root)
     steal = others = None
     if before and after:
         total, own = after.total - before.total, difference(own_before, own_after)
         steal = _percent(after.steal - before.steal, total)
-        others = None if own is None else _percent(after.busy - before.busy - own, total)
+        if own is None:
+            others = None
+        else:
+            others = _percent(after.busy - before.busy - own, total)
     return {
         "seconds": seconds,
         "steal_percent": steal,
@@ -144,7 +151,9 @@ def _cpu(root: Path) -> dict[str, Any]:
 
 def _mhz(file: Path) -> int | None:
     khz = to_int(read_text(file))
-    return round(khz / 1000) if khz else None
+    if khz:
+        return round(khz / 1000)
+    return None
 
 
 def _memory(root: Path) -> dict[str, int | None]:
@@ -176,13 +185,17 @@ def _psi(root: Path) -> dict[str, dict[str, float | None]] | None:
 
 def _percent(part: int, total: int) -> float | None:
     # The counters are read at different moments, and some may run backwards, so limit the result to 0 to 100 %.
-    return round(100 * min(max(0, part) / total, 1), 2) if total > 0 else None
+    if total > 0:
+        return round(100 * min(max(0, part) / total, 1), 2)
+    return None
 
 
 def _own_ticks(root: Path) -> int | None:
     """Returns the CPU time of this process in the ticks of /proc/stat."""
     own = [n for n in map(to_int, stat_words(root / "proc/self")[11:13]) if n is not None]
-    return sum(own) if len(own) == 2 else None
+    if len(own) == 2:
+        return sum(own)
+    return None
 
 
 # -- strain of the machine during a trial: steal, swapping, stalls and throttling ---------------------------
@@ -233,7 +246,9 @@ def subtract_counters(
 
     def compute_gain(name: str) -> int | None:
         gain = difference(before.get(name), after.get(name))
-        return None if gain is None or gain < 0 else gain
+        if gain is None or gain < 0:
+            return None
+        return gain
 
     steal, total = compute_gain("steal_ticks"), compute_gain("total_ticks")
     # Use the maximum rather than the sum, since a group and its parent may be throttled at the same time. Compare
@@ -261,4 +276,6 @@ def _throttled_ns(group: Path) -> int | None:
     """Returns None for a group that isn't visible, or can't have a limit, like the root of version 2."""
     counts = dict(line.partition(" ")[::2] for line in read_lines(group / "cpu.stat"))
     microseconds = to_int(counts.get("throttled_usec"))
-    return to_int(counts.get("throttled_time")) if microseconds is None else microseconds * 1000
+    if microseconds is None:
+        return to_int(counts.get("throttled_time"))
+    return microseconds * 1000

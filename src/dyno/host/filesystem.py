@@ -44,10 +44,16 @@ def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
     with suppress(OSError):
         space = os.statvfs(work)
         total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
-    rotational = read_text(block / "queue/rotational") if block else None
+    if block:
+        rotational = read_text(block / "queue/rotational")
+    else:
+        rotational = None
     # Leave out a source that identifies a server or a user: host:/export, //host/share, user@host.
     is_private = mount and re.search(r"[:@]|^//", mount.source) and not mount.source.startswith("/dev/")
-    pairs = [(option, *option.partition("=")[::2]) for option in mount.options] if mount else []
+    if mount:
+        pairs = [(option, *option.partition("=")[::2]) for option in mount.options]
+    else:
+        pairs = []
     public = [option for option, name, value in pairs if name not in _PRIVATE_OPTIONS and "/" not in value]
     return {
         "mount_point": mount.point if mount else None,
@@ -71,7 +77,9 @@ def fsync_ns(work: Path, *, times: int = 20, limit_ns: int = 1_000_000_000) -> i
     from statistics import median
 
     times_ns = flushes_ns(work, times=times, limit_ns=limit_ns)
-    return round(median(times_ns)) if times_ns else None
+    if times_ns:
+        return round(median(times_ns))
+    return None
 
 
 def flushes_ns(work: Path, *, limit_ns: int, times: int | None = None) -> list[int] | None:
@@ -144,7 +152,9 @@ def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
     if mount.type in _RAM_TYPES:
         return True
     if block is None:
-        return False if mount.source.startswith("/dev/") or mount.type == "zfs" else None
+        if mount.source.startswith("/dev/") or mount.type == "zfs":
+            return False
+        return None
     backing = read_text(block / "loop/backing_file")
     below = _mount_of(Path(backing), root) if backing else None
     if below and below.type in _RAM_TYPES:

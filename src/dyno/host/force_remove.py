@@ -54,7 +54,9 @@ def unmount(path: Path) -> list[Path]:
     for point in reversed(mounted):
         # MNT_DETACH unmounts at once, even if the file system is in use.
         ctypes.CDLL(None).umount2(os.fsencode(point), _MNT_DETACH | _UMOUNT_NOFOLLOW)
-    return _find_mounts(path) if mounted else []
+    if mounted:
+        return _find_mounts(path)
+    return []
 
 
 def _find_mounts(path: Path) -> list[Path]:

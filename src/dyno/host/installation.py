@@ -15,10 +15,18 @@ from pathlib import Path
 from dyno.host.procfs import read_text
 
 DISTRIBUTION = "dyno-bench"
-UV_TOOL, PIPX, UV, VENV, SYSTEM, MANAGED = "uv tool", "pipx", "uv", "venv", "system", "managed"
+UV_TOOL = "uv tool"
+PIPX = "pipx"
+UV = "uv"
+VENV = "venv"
+SYSTEM = "system"
+MANAGED = "managed"
 """Kinds of installation: by `uv tool install`; by pipx; in an environment of uv, which has no pip; in another
 environment; in the system's Python; in a system's Python whose distributor forbids pip."""
-_RECEIPT, _METADATA, _CONFIG, _FORBIDS = "uv-receipt.toml", "pipx_metadata.json", "pyvenv.cfg", "EXTERNALLY-MANAGED"
+_RECEIPT = "uv-receipt.toml"
+_METADATA = "pipx_metadata.json"
+_CONFIG = "pyvenv.cfg"
+_FORBIDS = "EXTERNALLY-MANAGED"
 _SOURCES = ("path", "directory", "editable", "url", "git")
 """Keys in uv's receipt for packages that don't come from a registry."""
 
@@ -42,8 +50,12 @@ def detect_kind(prefix: Path, library: Path) -> str:
         return PIPX
     if (prefix / _CONFIG).is_file():
         made_by_uv = re.search(r"^uv\s*=", read_text(prefix / _CONFIG) or "", re.MULTILINE)
-        return UV if made_by_uv and not list((prefix / "bin").glob("pip")) else VENV
-    return MANAGED if (library / _FORBIDS).is_file() else SYSTEM
+        if made_by_uv and not list((prefix / "bin").glob("pip")):
+            return UV
+        return VENV
+    if (library / _FORBIDS).is_file():
+        return MANAGED
+    return SYSTEM
 
 
 def command(requirements: Sequence[str], prefix: Path | None = None, library: Path | None = None) -> str:
@@ -153,7 +165,10 @@ def _receipt(prefix: Path) -> tuple[str, list[str]]:
     main, others = DISTRIBUTION, []
     with suppress(tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError):
         for entry in tomllib.loads(read_text(prefix / _RECEIPT) or "")["tool"]["requirements"]:
-            extras = f"[{','.join(entry['extras'])}]" if entry.get("extras") else ""
+            if entry.get("extras"):
+                extras = f"[{','.join(entry['extras'])}]"
+            else:
+                extras = ""
             if entry["name"] == DISTRIBUTION:
                 source = next((entry[key] for key in _SOURCES if key in entry), DISTRIBUTION)
                 main = f"{source}{extras}"

@@ -47,7 +47,9 @@ def interpreter(engine: str, version: str) -> Path | None:
     environment = home(engine, version)
     python = environment / "bin" / "python"
     with suppress(OSError):
-        return python if (environment / MARK).exists() and python.exists() else None
+        if (environment / MARK).exists() and python.exists():
+            return python
+        return None
     return None
 
 
@@ -74,7 +76,9 @@ def _find_missing_in(modules: tuple[str, ...], python: Path) -> tuple[str, ...]:
     if all(_is_installed(module, python.parents[1]) for module in modules):
         return ()
     done = subprocess.run([python, "-c", FIND_MISSING, *modules], capture_output=True, text=True)
-    return tuple(json.loads(done.stdout)) if done.returncode == 0 else modules
+    if done.returncode == 0:
+        return tuple(json.loads(done.stdout))
+    return modules
 
 
 def look_again() -> None:

@@ -24,7 +24,9 @@ from dyno.host.procfs import ROOT, quota_cores, read_text, to_int
 MODULE = "dyno.host.keep_awake"
 READY = "awake"
 ENDING_SECONDS = 10.0
-_AUTOGROUP, _TRIES, _PATIENCE_SECONDS = Path("/proc/self/autogroup"), 50, 0.1
+_AUTOGROUP = Path("/proc/self/autogroup")
+_TRIES = 50
+_PATIENCE_SECONDS = 0.1
 
 
 class CannotKeepAwake(Exception):
@@ -297,7 +299,10 @@ def _figures(asleep: Sequence[int], awake: Sequence[int]) -> dict[str, int | Non
     figures: dict[str, int | None] = {}
     for state, spans in (("", sorted(asleep)), ("awake_", sorted(awake))):
         for name, share in (("p50_ns", 0.5), ("p99_ns", 0.99)):
-            figures[state + name] = spans[int(len(spans) * share)] if len(spans) >= _LEAST else None
+            if len(spans) >= _LEAST:
+                figures[state + name] = spans[int(len(spans) * share)]
+            else:
+                figures[state + name] = None
     return figures
 
 

@@ -58,7 +58,10 @@ def residency(files: Iterable[Path]) -> Residency:
             continue
         file_bytes += sum(_in_pages(length) for _, length in parts)
         cached = _resident(fd, parts)
-        resident = None if resident is None or cached is None else resident + cached
+        if resident is None or cached is None:
+            resident = None
+        else:
+            resident = resident + cached
     return Residency(file_bytes, resident)
 
 

@@ -41,7 +41,10 @@ def _prctl(option: int, value: int) -> None:
 def allow_open_files(count: int) -> None:
     """Raises this process's limit of open files to `count`, or as far as its hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if hard == resource.RLIM_INFINITY:
+        most = count
+    else:
+        most = min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 

@@ -37,20 +37,26 @@ def stat_words(process: Path) -> list[str]:
 
 def to_int(text: str | None) -> int | None:
     try:
-        return int(text) if text is not None else None
+        if text is not None:
+            return int(text)
+        return None
     except ValueError:
         return None
 
 
 def to_float(text: str | None) -> float | None:
     try:
-        return float(text) if text is not None else None
+        if text is not None:
+            return float(text)
+        return None
     except ValueError:
         return None
 
 
 def difference(before: int | None, after: int | None) -> int | None:
-    return None if before is None or after is None else after - before
+    if before is None or after is None:
+        return None
+    return after - before
 
 
 def cpu_list(text: str) -> list[int] | None:
@@ -140,7 +146,9 @@ def input_bytes(most: int, root: Path = ROOT) -> int:
     engine's.
     """
     limit = memory_limit(root)
-    return most if limit is None else min(most, limit // 20)
+    if limit is None:
+        return most
+    return min(most, limit // 20)
 
 
 def quota_cores(root: Path) -> float | None:
@@ -153,7 +161,9 @@ def quota_cores(root: Path) -> float | None:
         quota, period = to_int(both[0]), to_int(both[1])
         if quota and period and quota > 0 and period > 0:
             quotas.append(quota / period)
-    return round(min(quotas), 3) if quotas else None
+    if quotas:
+        return round(min(quotas), 3)
+    return None
 
 
 @dataclass(frozen=True)
@@ -217,4 +227,6 @@ def mean_mhz() -> float | None:
     import psutil
 
     frequency = psutil.cpu_freq()
-    return round(frequency.current, 1) if frequency else None
+    if frequency:
+        return round(frequency.current, 1)
+    return None

@@ -65,5 +65,7 @@ def read(path: Path) -> str | None:
             status = os.fstat(descriptor)
             # Refuse hard links: with one, another user can give this user's file a name of their choice.
             own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
-            return file.read() if own and not status.st_mode & _OTHERS_WRITE else None
+            if own and not status.st_mode & _OTHERS_WRITE:
+                return file.read()
+            return None
     return None

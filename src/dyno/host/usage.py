@@ -183,7 +183,9 @@ def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
     Returns None if the process is gone or a zombie.
     """
     peak = _high_water_bytes(pid, root)
-    return None if peak is None else max(peak, _peaks_before_reset.get(pid, 0))
+    if peak is None:
+        return None
+    return max(peak, _peaks_before_reset.get(pid, 0))
 
 
 def own_peak_resident_bytes() -> int:
@@ -215,14 +217,18 @@ def peaks_since_reset(pids: Iterable[int], *, root: Path = ROOT) -> int | None:
     """Returns the sum of the processes' maxima of resident memory, each since its start or since `reset_peaks`. Pages
     that processes share count in each. Processes that are gone are left out; None if all are."""
     peaks = [peak for pid in pids if (peak := _high_water_bytes(pid, root)) is not None]
-    return sum(peaks) if peaks else None
+    if peaks:
+        return sum(peaks)
+    return None
 
 
 def _high_water_bytes(pid: int, root: Path) -> int | None:
     for line in read_lines(root / "proc" / str(pid) / "status"):
         if line.startswith("VmHWM:"):
             kib = to_int(line.partition(":")[2].replace("kB", ""))
-            return None if kib is None else kib << 10
+            if kib is None:
+                return None
+            return kib << 10
     return None
 
 
@@ -235,7 +241,10 @@ def device(place: Path, *, root: Path = ROOT) -> dict[str, int | None]:
     """
     place = nearest_existing(place)
     status = place.stat()
-    number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
+    if stat.S_ISBLK(status.st_mode):
+        number = status.st_rdev
+    else:
+        number = status.st_dev
     source = filesystem(place, root=root)["device"]
     for block in block_directories(f"{os.major(number)}:{os.minor(number)}", source, root):
         words = (read_text(block / "stat") or "").split()

@@ -136,7 +136,9 @@ def make(
     def install_required(python: Path, held: Mapping[str, str] | None = None) -> dict[str, str]:
         add = partial(pip.install, python, held=held, upgrade=upgrade)
         if not spec.installation.builds:
-            return add(requires, say) if requires else {}
+            if requires:
+                return add(requires, say)
+            return {}
         return add(spec.installation.builds, say) | add(requires, say, "--no-build-isolation")
 
     version = spec.installation.python

@@ -42,7 +42,10 @@ class Locked(NamedTuple):
     def line(self) -> str:
         """Returns the package's line in a requirements file. It has the hashes, but no marker, which is known to
         apply."""
-        extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
+        if self.requirement.extras:
+            extras = f"[{','.join(sorted(self.requirement.extras))}]"
+        else:
+            extras = ""
         return " ".join((f"{self.requirement.name}{extras}=={self.version}", *(HASH + each for each in self.hashes)))
 
 
@@ -173,7 +176,10 @@ def install(
                 run(_pip(python, *options, "-c", constraints, "--", *map(str, needed)), name="pip")
             except InstallError as why:
                 conflict = re.search(UNMET, why.output) and held is None
-                hint = "; installed packages are kept: --upgrade PACKAGE names one to replace" if conflict else ""
+                if conflict:
+                    hint = "; installed packages are kept: --upgrade PACKAGE names one to replace"
+                else:
+                    hint = ""
                 raise InstallError(f"{why}{hint}", why.output) from None
     after = list_installed(python)
     if unverified := _changed_versions(verified, after):
@@ -220,7 +226,10 @@ def _apply_user_version(wanted: Requirement, named: Mapping[NormalizedName, Requ
 
 def _with_specifier(wanted: Requirement, specifier: str) -> Requirement:
     """Returns the requirement with its extras and another specifier."""
-    extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
+    if wanted.extras:
+        extras = f"[{','.join(sorted(wanted.extras))}]"
+    else:
+        extras = ""
     return Requirement(f"{wanted.name}{extras}{specifier}")
 
 
@@ -300,4 +309,6 @@ def list_installed(python: Path) -> dict[str, str]:
 
 def environment(python: Path) -> str:
     """Returns the directory of an interpreter's environment, for error messages."""
-    return sys.prefix if python == Path(sys.executable) else str(python.parent.parent)
+    if python == Path(sys.executable):
+        return sys.prefix
+    return str(python.parent.parent)

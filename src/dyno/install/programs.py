@@ -205,7 +205,10 @@ def _fetch(program: Program, source: Jars, into: Path, work: Path) -> None:
     for artifact in source.artifacts:
         group, name, version = artifact.removeprefix("-").split(":")
         identity = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-        exclusions = _NO_DEPENDENCIES if artifact.startswith("-") else ""
+        if artifact.startswith("-"):
+            exclusions = _NO_DEPENDENCIES
+        else:
+            exclusions = ""
         dependencies.append(f"<dependency>{identity}{exclusions}</dependency>")
     (work / "pom.xml").write_text(_PROJECT.format("".join(dependencies)))
     jars = work / "jars"

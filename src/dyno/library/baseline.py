@@ -26,7 +26,10 @@ from dyno.results import Run
 from dyno.stats.agreement import judged_attempts
 from dyno.stats.two_runs import block_starts
 
-SUITE, ENGINE, FUNCTION, MACHINE = "calls", "call", "function", "machine"
+SUITE = "calls"
+ENGINE = "call"
+FUNCTION = "function"
+MACHINE = "machine"
 EARLIER = 1
 """Schema of the files of earlier versions."""
 MOST_BYTES = 64 << 20
@@ -84,7 +87,10 @@ def save(path: Path, measurements: Sequence[Measurement], seconds: float, turns:
     replaced when the new one is complete. Raises UsageError and OSError."""
     new = path.with_name(f".{path.name}.part")
     new.unlink(missing_ok=True)
-    cells = [] if earlier is None else [str(cell.name) for cell in earlier.cells]
+    if earlier is None:
+        cells = []
+    else:
+        cells = [str(cell.name) for cell in earlier.cells]
     cells += [each.name for each in measurements if each.name not in cells]
     attempts = () if earlier is None else earlier.attempts
     first = next_turn(attempts)
@@ -162,7 +168,9 @@ def read(path: Path) -> Baseline:
         ours = results.is_run_file(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    return _run(path) if ours else _load_earlier_schema(path)
+    if ours:
+        return _run(path)
+    return _load_earlier_schema(path)
 
 
 def _run(path: Path) -> Baseline:

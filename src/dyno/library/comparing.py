@@ -87,7 +87,10 @@ class Comparisons(Sequence[Comparison]):
         rows: Callable[[dict[str, Any]], list[dict[str, Any]]],
     ) -> None:
         # Each form is computed on demand: it takes seconds for large runs, and a command prints only one.
-        self._sections, self._lines, self._data, self._rows_of = sections, lines, cache(data), rows
+        self._sections = sections
+        self._lines = lines
+        self._data = cache(data)
+        self._rows_of = rows
 
     @cached_property
     def _rows(self) -> tuple[Comparison, ...]:
@@ -169,7 +172,10 @@ def compare(
     base = _run(run)
     if not later and not halves:
         return _compare_within(base, baseline, by, margin)
-    base, *runs = two.halves(base) if halves else (base, *map(_run, later))
+    if halves:
+        base, *runs = two.halves(base)
+    else:
+        base, *runs = (base, *map(_run, later))
     return _compare_runs(base, runs, by, margin)
 
 
@@ -200,7 +206,9 @@ def check(
 
 
 def _run(source: RunSource) -> Run:
-    return load(Path(source)) if isinstance(source, (str, Path)) else source._run
+    if isinstance(source, (str, Path)):
+        return load(Path(source))
+    return source._run
 
 
 def _compare_within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:

@@ -87,7 +87,9 @@ def measure_calls(
     calls = Calls(
         function, None if arguments is None else list(arguments), partial(_check_answers, check), setup, inflight
     )
-    pace, begun, taken = Pace(duration_ns=int(seconds * 1e9)), list[Usage](), list[Sample]()
+    pace = Pace(duration_ns=int(seconds * 1e9))
+    begun = list[Usage]()
+    taken = list[Sample]()
     process = (os.getpid(),)
     try:
         # The first sample is not counted, because it warms up.
@@ -95,7 +97,10 @@ def measure_calls(
             resettable = reset_peaks(process)
             tally = measure(lambda _: calls.slices(), pace, lambda: begun.append(measure_own()))
             used = without_pauses(measure_own() - begun[-1], tally.paused)
-            tally.peak_bytes = peaks_since_reset(process) if resettable else None
+            if resettable:
+                tally.peak_bytes = peaks_since_reset(process)
+            else:
+                tally.peak_bytes = None
             if calls.not_run is not None:
                 raise UsageError(calls.not_run)
             if tally.void is not None:

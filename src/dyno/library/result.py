@@ -254,10 +254,19 @@ def run(arguments: Arguments) -> Result:
     is SUITE-DATE-TIME.json in the current directory. `work_dir` is the directory for the engines' data. Raises
     UsageError before any trial, and OSError if the results can't be saved.
     """
-    path = None if arguments.path is None else Path(arguments.path)
-    chosen = plan.make_resumed(arguments, path) if arguments.resume and path is not None else plan.make(arguments)
+    if arguments.path is None:
+        path = None
+    else:
+        path = Path(arguments.path)
+    if arguments.resume and path is not None:
+        chosen = plan.make_resumed(arguments, path)
+    else:
+        chosen = plan.make(arguments)
     file = path or Path(f"{chosen.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
-    root = Path(arguments.work_dir) if arguments.work_dir is not None else work_directory.default_root()
+    if arguments.work_dir is not None:
+        root = Path(arguments.work_dir)
+    else:
+        root = work_directory.default_root()
     observer, most = arguments.observer, arguments.blocks
     stop_rule = StopRule(widest, unsure_floors, capacity, is_load_limited)
     return Result(

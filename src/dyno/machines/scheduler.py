@@ -28,7 +28,11 @@ ENCRYPTED, PLAIN = "tls", "tcp"
 CONNECT_SECONDS = 10
 SILENT_SECONDS = 5.0
 """A machine without a heartbeat for so long is lost. Workers send one every half a second, if there are few."""
-WATCH_SECONDS, POLL_SECONDS, ANSWER_SECONDS, ASK_SECONDS, CLOSE_SECONDS = 0.5, 0.02, 3, 4, 1
+WATCH_SECONDS = 0.5
+POLL_SECONDS = 0.02
+ANSWER_SECONDS = 3
+ASK_SECONDS = 4
+CLOSE_SECONDS = 1
 TRIPS = 50
 
 
@@ -169,7 +173,10 @@ class Scheduler:
             raise Refused(
                 f"{machine.host} has no Dyno ({why}): install it there, in the environment of Dask's worker"
             )
-        kind = "" if isinstance(raised, tasks.ChildDied) else f"{type(raised).__name__}: "
+        if isinstance(raised, tasks.ChildDied):
+            kind = ""
+        else:
+            kind = f"{type(raised).__name__}: "
         raise RuntimeError(f"{machine.host}: {kind}{why}")
 
     def tell(self, machines: Iterable[Machine], function: Callable[..., Any], *arguments: Any) -> None:
@@ -261,7 +268,10 @@ def _one_per_host(workers: Mapping[str, Mapping[str, Any]]) -> list[Machine]:
     for address, worker in sorted(workers.items()):
         name, host = str(worker.get("name") or ""), str(worker.get("host") or urlsplit(address).hostname)
         # By default a worker's name is its address, or a number in a cluster on one machine.
-        named = name if name and "://" not in name and not name.isdecimal() else host
+        if name and "://" not in name and not name.isdecimal():
+            named = name
+        else:
+            named = host
         chosen.setdefault(host, Machine(address, named))
     taken = [machine.host for machine in chosen.values()]
     unique = {

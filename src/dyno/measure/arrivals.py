@@ -39,14 +39,20 @@ class Arrivals:
         due: NDArray[Any]
         if self._rng is not None:
             every = self._last_ns + np.cumsum(self._rng.exponential(self._gap_ns, count * self._clients))
-            self._last_ns = float(every[-1]) if count else self._last_ns
+            if count:
+                self._last_ns = float(every[-1])
+            else:
+                self._last_ns = self._last_ns
             due = every[self._client :: self._clients]
         else:
             # Computed by multiplication rather than by adding up, so that no rounding error grows.
             due = (np.arange(self._taken, self._taken + count) * self._clients + self._client + 1) * self._gap_ns
         self._taken += count
         rounded: Times = np.rint(due).astype(np.int64)
-        self.last_ns = int(rounded[-1]) if count else self.last_ns
+        if count:
+            self.last_ns = int(rounded[-1])
+        else:
+            self.last_ns = self.last_ns
         return rounded
 
     def take_until(self, moment_ns: int) -> int:

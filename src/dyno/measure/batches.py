@@ -91,16 +91,23 @@ class BatchRules:
     @property
     def most(self) -> int:
         """Maximum number of a client's operations in a batch."""
-        return MOST_WHOLE if self.whole_ns else MOST
+        if self.whole_ns:
+            return MOST_WHOLE
+        return MOST
 
     @property
     def loaded_bytes(self) -> int:
         """Limit of the memory growth of all clients together while the inputs of a batch are built."""
-        return HELD_BYTES if self.whole_ns else loaded_bytes()
+        if self.whole_ns:
+            return HELD_BYTES
+        return loaded_bytes()
 
     def least_ns(self, operation_ns: float) -> float:
         """Returns the least length of a batch. `operation_ns`: time of one of a client's operations."""
-        least = LEAST_SERVED_NS if self.served else int(min(LEAST_NS, CACHED * operation_ns))
+        if self.served:
+            least = LEAST_SERVED_NS
+        else:
+            least = int(min(LEAST_NS, CACHED * operation_ns))
         return max(least, OPERATIONS * self.connections * operation_ns)
 
 
@@ -146,14 +153,19 @@ class BatchPlanner:
             return self._length_ns
         # If a client does not know how long an operation takes, the first batch is one slice of each client.
         expected = self._board.expected.min()
-        return int(self._rules.least_ns(float(expected))) if expected else FOREVER_NS
+        if expected:
+            return int(self._rules.least_ns(float(expected)))
+        return FOREVER_NS
 
     def operations(self) -> int:
         """Returns the number of operations for which this client should have inputs in the next batch."""
         rules = self._rules
         expected_ns = self._expected_ns
         if rules.whole_ns:
-            expected = rules.whole_ns / expected_ns if expected_ns else MOST
+            if expected_ns:
+                expected = rules.whole_ns / expected_ns
+            else:
+                expected = MOST
             return min(int(1.5 * expected) + 1, rules.most)
         mine = int(self._board.operations[self._client])
         if not self._length_ns or not mine:

@@ -48,7 +48,10 @@ class ClientStates:
 
     def enter(self, client: int, state: State, since_ns: int | None = None) -> None:
         """`since_ns`: when the state began, on the monotonic clock; None: now."""
-        self._since[client] = monotonic_ns() if since_ns is None else since_ns
+        if since_ns is None:
+            self._since[client] = monotonic_ns()
+        else:
+            self._since[client] = since_ns
         self._states[client] = state
 
     def start(self, client: int) -> None:
@@ -70,8 +73,13 @@ class ClientStates:
     def _blocked_in(self, late: Sequence[int]) -> str:
         """Returns the kernel's function in which a single late client sleeps, in brackets; '' if it is not known."""
         thread = int(self._threads[late[0]])
-        function = read_text(Path(f"/proc/{thread}/wchan")) if thread and len(late) == 1 else None
-        return f" ({function.partition('.')[0]})" if function and function != "0" else ""
+        if thread and len(late) == 1:
+            function = read_text(Path(f"/proc/{thread}/wchan"))
+        else:
+            function = None
+        if function and function != "0":
+            return f" ({function.partition('.')[0]})"
+        return ""
 
 
 def _names(clients: Sequence[int]) -> str:
@@ -96,4 +104,6 @@ def watch_states(states: ClientStates) -> Iterator[None]:
 
 def describe_late_clients() -> str | None:
     """Returns the late clients of this process's current phase: see `ClientStates.describe_late`."""
-    return _watched[-1].describe_late() if _watched else None
+    if _watched:
+        return _watched[-1].describe_late()
+    return None

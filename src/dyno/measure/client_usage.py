@@ -39,5 +39,8 @@ class UsageMeter:
         if used.voluntary_switches is not None:
             used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
         whole.usage = used
-        whole.peak_bytes = peaks_since_reset(self._process) if self._peak_reset else None
+        if self._peak_reset:
+            whole.peak_bytes = peaks_since_reset(self._process)
+        else:
+            whole.peak_bytes = None
         return whole

@@ -74,9 +74,14 @@ class Task:
         if self.group is not None:
             return self.group.client(client)
         if self.connections or self.server or self.share is not None:
-            whole_ns = 0 if self.share is None else self.pace.limit_ns
+            if self.share is None:
+                whole_ns = 0
+            else:
+                whole_ns = self.pace.limit_ns
             return SingleClient(BatchRules(True, self.connections or 1, whole_ns))
-        return SoloClient() if self.pace.rate is None else SingleClient()
+        if self.pace.rate is None:
+            return SoloClient()
+        return SingleClient()
 
     def abort(self) -> None:
         """Releases clients that wait for a dead one."""
@@ -191,7 +196,9 @@ def _library_rounds(task: Task, position: ClientPosition, stack: ExitStack) -> R
         partial(_rounds, task, stack.enter_context(task.workload.connect()), share.number(client), share.clients)
         for client in range(position.client, clients, position.clients)
     ]
-    return each[0] if len(each) == 1 else partial(_in_turns, each)
+    if len(each) == 1:
+        return each[0]
+    return partial(_in_turns, each)
 
 
 def _in_turns(each: Sequence[Rounds], number: int) -> Iterator[Work]:
@@ -315,14 +322,19 @@ def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, pare
     except BaseException as error:
         barrier.abort()
         task.abort()
-        result = error if isinstance(error, (MemoryError, threading.BrokenBarrierError)) else _plain(error)
+        if isinstance(error, (MemoryError, threading.BrokenBarrierError)):
+            result = error
+        else:
+            result = _plain(error)
     sender.send((result, own_peak_resident_bytes()))
 
 
 def _plain(error: BaseException) -> Exception:
     """Returns the error as one of a type that every process knows."""
     kind = next((kind for kind in (ClientDied, Unavailable, Refused) if isinstance(error, kind)), None)
-    return ClientDied(f"{type(error).__name__}: {error}") if kind is None else kind(str(error))
+    if kind is None:
+        return ClientDied(f"{type(error).__name__}: {error}")
+    return kind(str(error))
 
 
 Results = list[Tally | BaseException | None]

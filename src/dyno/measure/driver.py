@@ -73,7 +73,10 @@ class Client:
         self._loop: Loop = pick(pace.loop)
         self._scheduler: BatchScheduler = scheduler or (SoloClient() if pace.rate is None else SingleClient())
         self._inputs = InputLoader(pace, position, self._scheduler, self._loop)
-        arrivals = None if pace.rate is None else Arrivals(pace.rate, pace.arrivals, *position.of_all, pace.seed)
+        if pace.rate is None:
+            arrivals = None
+        else:
+            arrivals = Arrivals(pace.rate, pace.arrivals, *position.of_all, pace.seed)
         self._queue = InputQueue(rounds, pace.duration_ns is not None, writes, arrivals)
         self._held = HeldTransaction()
         self._tally = Tally()
@@ -145,14 +148,20 @@ class Client:
             has_work = any(queue.waiting for queue in self._queues())
             state = self._limits.state(has_work, self._queue.holds_endless_work)
             if self._open:
-                horizon_ns = min(queue.horizon_ns for queue in self._queues()) if state == READY else FOREVER_NS
+                if state == READY:
+                    horizon_ns = min(queue.horizon_ns for queue in self._queues())
+                else:
+                    horizon_ns = FOREVER_NS
                 self._scheduler.offer(horizon_ns, self._lags)
             start = self._scheduler.start(state, now, self._end_pause)
             if start is None:
                 break
             if begun is None:
                 begun = start
-            batch = self._run_batch(start) if state == READY else self._empty_batch(start)
+            if state == READY:
+                batch = self._run_batch(start)
+            else:
+                batch = self._empty_batch(start)
             tally.wall_ns = now() - begun
             time = self._scheduler.finish(batch.idle, batch.over, batch.operations, self._most, now)
             self._pauses.begin()
@@ -226,10 +235,16 @@ class Client:
         origin = start - self._tally.elapsed_ns
         results = list[tuple[Slice, LoopResult]]()
         over = start
-        memory = MemoryLimit(self._position.clients, start) if self._scheduler.shared else None
+        if self._scheduler.shared:
+            memory = MemoryLimit(self._position.clients, start)
+        else:
+            memory = None
         for slice_ in self._queue.waiting:
             assert isinstance(slice_, Slice)
-            at = start if self._scheduler.together and not results else 0
+            if self._scheduler.together and not results:
+                at = start
+            else:
+                at = 0
             result = run_slice(self._loop, slice_, deadline, self._held, origin, at)
             results.append((slice_, result))
             over = result.over
@@ -272,7 +287,10 @@ class Client:
 
         def record(time: BatchTime) -> None:
             tally = self._tally
-            failures = [answer] if type(answer) is Failure else []
+            if type(answer) is Failure:
+                failures = [answer]
+            else:
+                failures = []
             tally.bulk = True
             tally.operations += 1
             if not failures:
@@ -302,7 +320,10 @@ class Client:
         if tally.bulk or not self._open:
             return None
         ran_out = tally.ended_by == "count"
-        end_ns = tally.last_begun_ns if ran_out else min(tally.elapsed_ns, self._pace.limit_ns)
+        if ran_out:
+            end_ns = tally.last_begun_ns
+        else:
+            end_ns = min(tally.elapsed_ns, self._pace.limit_ns)
         return tally.operations + sum(queue.take_due(end_ns) for queue in self._queues())
 
     def _queues(self) -> Sequence[InputQueue]:

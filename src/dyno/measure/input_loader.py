@@ -50,7 +50,10 @@ class InputLoader:
         now = self._loop.now
         memory = MemoryLimit(clients, now())
         # A phase on several machines is one batch.
-        until = FOREVER_NS if self._scheduler.whole else now() + LOAD_TIMES * self._pace.limit_ns // queues
+        if self._scheduler.whole:
+            until = FOREVER_NS
+        else:
+            until = now() + LOAD_TIMES * self._pace.limit_ns // queues
         queue.load_due(self._pace.limit_ns, OPEN_MOST // clients, lambda: memory.full(now()) or now() > until)
 
 

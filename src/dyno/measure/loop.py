@@ -85,7 +85,9 @@ def closed(
         raise ValueError("there is nothing to call")
     answers: list[Any] = []
     stamps = Stamps([], [])
-    answered, started, ended = answers.append, stamps.starts.append, stamps.ends.append
+    answered = answers.append
+    started = stamps.starts.append
+    ended = stamps.ends.append
     steps = zip(cycle(calls), arguments, strict=False)
     if start_at:
         _wait(start_at)
@@ -176,7 +178,10 @@ class InputFeed:
     def __init__(
         self, slices: Iterator[Sequence[Any]], budget_ns: int, runs: bool = False, shared: bool = False
     ) -> None:
-        self._slices, self._budget_ns, self._runs, self._shared = slices, budget_ns, runs, shared
+        self._slices = slices
+        self._budget_ns = budget_ns
+        self._runs = runs
+        self._shared = shared
         self._first: Sequence[Any] = next(slices, ())
         self.taken = self.paused_ns = 0
         self.paused_cpu = (0, 0)
@@ -197,7 +202,9 @@ class InputFeed:
                 piece = items[at : at + PIECE]
                 self.taken += len(piece)
                 yield piece
-            paused, others, cpu = now(), _other_threads_ns(), of_thread_ns()
+            paused = now()
+            others = _other_threads_ns()
+            cpu = of_thread_ns()
             items = next(self._slices, ())
             after, gift_ns = of_thread_ns(), _other_threads_ns() - others if self._shared else 0
             self.paused_cpu = (self.paused_cpu[0] + after[0] - cpu[0], self.paused_cpu[1] + after[1] - cpu[1])
@@ -289,7 +296,9 @@ def monotonic_ahead_ns(loop_now: Callable[[], int]) -> int:
     thread that loses its core between reading one clock and the other would be wrong by that time."""
     readings = []
     for _ in range(READINGS):
-        before, between, after = monotonic_ns(), loop_now(), monotonic_ns()
+        before = monotonic_ns()
+        between = loop_now()
+        after = monotonic_ns()
         readings.append((after - before, (before + after) // 2 - between))
     return min(readings)[1]
 
@@ -297,5 +306,8 @@ def monotonic_ahead_ns(loop_now: Callable[[], int]) -> int:
 def resolve_stamps(stamps: Resolvable) -> tuple[Times, Times]:
     """Returns the starts and ends as arrays."""
     starts, ends = stamps.resolve()
-    convert: Any = np.frombuffer if isinstance(starts, bytearray) else np.asarray
+    if isinstance(starts, bytearray):
+        convert: Any = np.frombuffer
+    else:
+        convert = np.asarray
     return convert(starts, dtype=np.int64), convert(ends, dtype=np.int64)

@@ -29,7 +29,10 @@ class MemoryLimit:
 
     def __init__(self, clients: int, now: int, most: int = HELD_BYTES, loading: bool = False) -> None:
         """`loading`: whether the inputs of a batch are built, of which a single one may be large."""
-        self._check_ns = CHECK_LOADING_NS if loading else CHECK_NS
+        if loading:
+            self._check_ns = CHECK_LOADING_NS
+        else:
+            self._check_ns = CHECK_NS
         self._most = most // clients
         self._next = now + self._check_ns
         self._before = _anonymous_bytes() if loading else None

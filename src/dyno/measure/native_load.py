@@ -80,7 +80,9 @@ class Lane:
     def due_times(self, origin: int) -> Times:
         """Returns when the remaining operations are due, in ns; empty for a closed loop."""
         dues = [one.due[one.done :] for one in self.slices if one.due is not None]
-        return np.concatenate(dues) + origin if dues else np.empty(0, np.int64)
+        if dues:
+            return np.concatenate(dues) + origin
+        return np.empty(0, np.int64)
 
 
 class Sent(NamedTuple):
@@ -130,7 +132,10 @@ class Sent(NamedTuple):
         due = None
         if self.dues is not None:
             due = np.concatenate([due[: len(one)] for due, one in zip(self.dues, self.received, strict=True)])
-        busy = int((ends - starts).sum()) if len(self.lanes) == 1 else self.over - self.start
+        if len(self.lanes) == 1:
+            busy = int((ends - starts).sum())
+        else:
+            busy = self.over - self.start
         failures = [answer for answer in answers if type(answer) is Failure]
         result = BatchResult(answers, Stamps(starts, ends), freed, busy)
         return PipelinedBatch(counts, result, due, failures, self.start, self.idle, self.over)
@@ -157,7 +162,10 @@ class NativeClients(Client):
         self._lanes = list[Lane]()
         for client, own in each.items():
             rate = pace.rate
-            arrivals = None if rate is None else Arrivals(rate, pace.arrivals, client, clients, pace.seed)
+            if rate is None:
+                arrivals = None
+            else:
+                arrivals = Arrivals(rate, pace.arrivals, client, clients, pace.seed)
             self._lanes.append(Lane(own, endless, self._writes, arrivals))
 
     def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
@@ -187,7 +195,9 @@ class NativeClients(Client):
 
     def _warm_round(self, number: int, limit_ns: int) -> WarmUpRound:
         def one_round(rounds: Rounds, round: int) -> Iterator[Work]:
-            return rounds(number) if round == 0 else iter(())
+            if round == 0:
+                return rounds(number)
+            return iter(())
 
         lanes = [Lane(partial(one_round, each), False, False) for each in self._all_rounds]
         spent = 0
@@ -219,8 +229,14 @@ class NativeClients(Client):
                 lane.close()
 
     def _run(self, lanes: Sequence[Lane], start: int, length_ns: int, elapsed_ns: int | None = None) -> Sent:
-        dues = None if elapsed_ns is None else [lane.due_times(start - elapsed_ns) for lane in lanes]
-        moments = None if dues is None else [due.tolist() for due in dues]
+        if elapsed_ns is None:
+            dues = None
+        else:
+            dues = [lane.due_times(start - elapsed_ns) for lane in lanes]
+        if dues is None:
+            moments = None
+        else:
+            moments = [due.tolist() for due in dues]
         most = HELD_BYTES // self._position.clients
         received = self._wire.run(moments, start, start + min(length_ns, FOREVER_NS), most, self._report_slow)
         over = self._wire.now()
@@ -266,7 +282,10 @@ def _first_failure(response: Any) -> Any:
     """Returns the response, or the first failure in its (perhaps nested) list of responses."""
     if type(response) is list:
         for each in response:
-            failure = _first_failure(each) if type(each) is list else each
+            if type(each) is list:
+                failure = _first_failure(each)
+            else:
+                failure = each
             if type(failure) is Failure:
                 return failure
     return response

@@ -18,7 +18,10 @@ class PauseMeter:
 
     def begin(self) -> None:
         self._thread, self._waits = of_thread_ns(), waits_of_thread()
-        self._process, self._server = (process_time_ns(), self._watch()) if self._leads else (0, 0)
+        if self._leads:
+            self._process, self._server = (process_time_ns(), self._watch())
+        else:
+            self._process, self._server = (0, 0)
 
     def end(self, tally: Tally) -> None:
         user, system = of_thread_ns()

@@ -165,7 +165,9 @@ def measure_phase(
 
 def server_pids(job: Job) -> list[int]:
     """Returns the ids of the server's processes; empty without a server, or with the user's own."""
-    return [] if job.server is None else list(job.server.pids())
+    if job.server is None:
+        return []
+    return list(job.server.pids())
 
 
 def _encode_histograms(recorder: Recorder | dict[str, Recorder] | None) -> Any:
@@ -190,7 +192,10 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
     """
     if job.spec.in_memory:
         raise Absent("reads only from memory, so that it can't be cold")
-    own_files = list(workload.files()) if isinstance(workload, FilesWorkload) else []
+    if isinstance(workload, FilesWorkload):
+        own_files = list(workload.files())
+    else:
+        own_files = []
     if job.server is None and not [*workload.engine().files(), *own_files]:
         raise Absent("stores nothing in files, so that it can't be cold")
     workload.release()
@@ -219,11 +224,15 @@ def judge_temperature(phase: Phase, tally: Tally, residency: Mapping[str, Any] |
     condition detects a file system with a cache of its own.
     """
     if phase.temperature == "hot":
-        return "hot" if tally.warm else "lukewarm"
+        if tally.warm:
+            return "hot"
+        return "lukewarm"
     if phase.temperature != "cold" or residency is None:
         return "none"
     evicted = _is_cold(residency["resident_bytes"], residency["file_bytes"])
-    return "cold" if evicted and (tally.usage + served).read_bytes != 0 else "lukewarm"
+    if evicted and (tally.usage + served).read_bytes != 0:
+        return "cold"
+    return "lukewarm"
 
 
 # -- rest: what background threads flush and compact belongs to the phase before ----------------------------------
@@ -266,7 +275,9 @@ def rest(server: Iterable[int], home: Path) -> None:
 def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = QUIET_WINDOWS) -> bool:
     """Waits until this process and the server's processes have neither computed nor written for some windows, of 10
     ms, or of 50 ms with a server. Returns False if that did not happen within `longest_ns`."""
-    quiet, deadline, pids = 0, monotonic_ns() + longest_ns, list(server)
+    quiet = 0
+    deadline = monotonic_ns() + longest_ns
+    pids = list(server)
     window_ns = SERVER_WINDOW_NS if pids else WINDOW_NS
     before = _work(pids)
     while monotonic_ns() < deadline:

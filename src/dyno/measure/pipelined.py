@@ -81,7 +81,9 @@ def _run(
     result = pipelined_loop.run_pipelined(
         first.many, first.places, arguments, moments, deadline, full, record_failure
     )
-    over, counts, at = pipelined_loop.now(), list[tuple[Slice, int]](), 0
+    over = pipelined_loop.now()
+    counts = list[tuple[Slice, int]]()
+    at = 0
     for slice_ in slices:
         count = min(slice_.left, len(result.answers) - at)
         slice_.answers = slice_.answers + result.answers[at : at + count]
@@ -135,4 +137,6 @@ def record(batch: PipelinedBatch, tally: Tally, time: BatchTime, pace: Pace) -> 
 
 def _latest_values(values: Sequence[Any] | None, slice_: Slice, count: int) -> Sequence[Any]:
     """Returns the values of a slice's operations that were done last, `count` of them; empty without values."""
-    return () if values is None else values[slice_.done - count : slice_.done]
+    if values is None:
+        return ()
+    return values[slice_.done - count : slice_.done]

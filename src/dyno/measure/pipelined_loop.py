@@ -42,9 +42,15 @@ def run_pipelined(
     operation that is due by the deadline begins if a place was free by then, even if this loop wakes up later. The
     place that has been free for the longest time is used first.
     """
-    begin, ended, last = way.begin, way.ended, len(arguments)
-    free, since, held = deque(range(places)), [0] * places, [-1] * places
-    answers, stamps, freed = [None] * last, Stamps([], [0] * last), list[int]()
+    begin = way.begin
+    ended = way.ended
+    last = len(arguments)
+    free = deque(range(places))
+    since = [0] * places
+    held = [-1] * places
+    answers = [None] * last
+    stamps = Stamps([], [0] * last)
+    freed = list[int]()
     at = under_way = busy = 0
     moment = now()
     while True:
@@ -67,7 +73,10 @@ def run_pipelined(
         more = at < last and moment <= deadline and (due is None or due[at] <= deadline)
         if not under_way and not more:
             break
-        wait = max(due[at] - moment, 0) if due is not None and more and free else FOREVER_NS
+        if due is not None and more and free:
+            wait = max(due[at] - moment, 0)
+        else:
+            wait = FOREVER_NS
         start = now()
         done = ended(wait)
         moment = now()
@@ -75,7 +84,10 @@ def run_pipelined(
         for place, answer in done:
             if held[place] < 0:
                 raise ValueError(f"nothing was under way at place {place}")
-            answers[held[place]] = failed(answer) if isinstance(answer, Exception) else answer
+            if isinstance(answer, Exception):
+                answers[held[place]] = failed(answer)
+            else:
+                answers[held[place]] = answer
             stamps.ends[held[place]] = since[place] = moment
             held[place] = -1
             free.append(place)

@@ -38,7 +38,9 @@ class ClientPosition:
     def of_all(self) -> tuple[int, int]:
         """The same two numbers among the clients of all machines."""
         share = self.share
-        return (self.client, self.clients) if share is None else (share.number(self.client), share.clients)
+        if share is None:
+            return (self.client, self.clients)
+        return (share.number(self.client), share.clients)
 
 
 ONE = ClientPosition()

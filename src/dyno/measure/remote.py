@@ -64,7 +64,10 @@ def main() -> None:
     question = inbox.get()
     answer: RemoteAnswer
     try:
-        answer = _run_phase(question, home, inbox, answers) if question else _describe_machine()
+        if question:
+            answer = _run_phase(question, home, inbox, answers)
+        else:
+            answer = _describe_machine()
     except (Refused, Absent, Wrong, MemoryError) as error:
         answer = ClientsFailed(type(error).__name__, exception_text(error))
     except Exception as error:

@@ -176,12 +176,16 @@ def _p99(recorder: Recorder | None) -> int | None:
     if recorder is None:
         return None
     filled = np.flatnonzero(recorder.counts)
-    return quantile(filled, recorder.counts[filled], 99.0) if len(filled) else None
+    if len(filled):
+        return quantile(filled, recorder.counts[filled], 99.0)
+    return None
 
 
 def _describe_machine(share: Share, result: _MachineResult) -> MachineLoad:
     """Returns what the sample keeps of one machine: see `dyno.contracts.decoded_types.Machine`."""
-    tally, before, after = result.tally, result.before, result.after
+    tally = result.tally
+    before = result.before
+    after = result.after
     used = (tally.usage.user_ns, tally.usage.system_ns)
     return {
         "clients": share.own,

@@ -21,7 +21,9 @@ LEAD_NS = 200_000
 """Time from the moment when the last client is ready to the start, in which the other clients wake up."""
 SPIN_NS = 200_000
 """A sleep wakes up late, so a client spins on the clock this long before the start."""
-GONE, READY, STOP = 0, 1, 2
+GONE = 0
+READY = 1
+STOP = 2
 """States of a client. GONE: it has nothing left to do. READY: it is ready for a batch. STOP: it stops all clients."""
 
 
@@ -181,8 +183,14 @@ class SharedClient(_BatchClient):
         board.most[self._client] = most
         self._wait(State.CHECKS)
         active = board.operations > 0
-        elapsed = int(board.done[active].max()) - self._start if active.any() else 0
-        full = int(board.idle.min()) - self._start if active.all() else 0
+        if active.any():
+            elapsed = int(board.done[active].max()) - self._start
+        else:
+            elapsed = 0
+        if active.all():
+            full = int(board.idle.min()) - self._start
+        else:
+            full = 0
         time = BatchTime(max(elapsed, 0), max(full, 0))
         self._planner.add(time)
         return time

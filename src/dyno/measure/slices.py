@@ -21,7 +21,9 @@ class Slice:
     """A slice in progress. It may span several batches."""
 
     def __init__(self, work: Operations, due: Times | None = None) -> None:
-        self.work, self.arguments, self.due = work, tuple(work.arguments), due
+        self.work = work
+        self.arguments = tuple(work.arguments)
+        self.due = due
         self.answers: list[Any] = []
         """Answers of the operations that are done."""
 
@@ -49,7 +51,10 @@ class InputQueue:
         arrivals: Arrivals | None = None,
         slice_type: Callable[[Operations, Times | None], Slice] = Slice,
     ) -> None:
-        self._rounds, self._endless, self._ordered, self._arrivals = rounds, endless, ordered, arrivals
+        self._rounds = rounds
+        self._endless = endless
+        self._ordered = ordered
+        self._arrivals = arrivals
         self._slice_type = slice_type
         self._number = 0
         self._slices: Iterator[Work] | None = None
@@ -78,7 +83,10 @@ class InputQueue:
                 first = next(work.feed, ())
                 self.waiting.append(replace(work, feed=chain([first] if first else (), work.feed)))
             elif work is not None:
-                due = None if self._arrivals is None else self._arrivals.take(len(work.arguments))
+                if self._arrivals is None:
+                    due = None
+                else:
+                    due = self._arrivals.take(len(work.arguments))
                 self.waiting.append(self._slice_type(work, due))
             elif not self._endless or not self._round_has_work:
                 self.over = True
@@ -107,7 +115,9 @@ class InputQueue:
     def horizon_ns(self) -> int:
         """The time of the phase up to which an open loop's slices were built."""
         arrivals = self._arrivals
-        return FOREVER_NS if self.over or arrivals is None or not arrivals.last_ns else arrivals.last_ns
+        if self.over or arrivals is None or not arrivals.last_ns:
+            return FOREVER_NS
+        return arrivals.last_ns
 
     def close(self) -> None:
         """Closes the generator of slices. A transaction that the generator holds open is then left here rather than
@@ -135,7 +145,9 @@ class HeldTransaction:
 
     def leave(self) -> bool:
         """Leaves the transaction. Returns whether one was open."""
-        context, self._context, self._entered = self._context, None, None
+        context = self._context
+        self._context = None
+        self._entered = None
         if context is not None:
             context.__exit__(None, None, None)
         return context is not None
@@ -180,8 +192,13 @@ def run_slice(
         failures.append(Failure.from_error(error))
         return failures[-1]
 
-    work, first, now = slice_.work, slice_.done, loop.now
-    arguments = slice_.arguments[first:] if first else slice_.arguments
+    work = slice_.work
+    first = slice_.done
+    now = loop.now
+    if first:
+        arguments = slice_.arguments[first:]
+    else:
+        arguments = slice_.arguments
     due = slice_.due
     # If no transaction has to be opened, the loop itself waits for the start, so that all preparation is done by
     # then.
@@ -202,5 +219,8 @@ def run_slice(
             answers, stamps = loop.paced(calls, arguments, due[first:] + origin, deadline, record_failure)
         leaving = now()
     over = now()
-    slice_.answers = slice_.answers + answers if first else answers
+    if first:
+        slice_.answers = slice_.answers + answers
+    else:
+        slice_.answers = answers
     return LoopResult(first, answers, stamps, failures, entered - begun + over - leaving, begun, entered, over)

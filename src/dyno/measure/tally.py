@@ -119,18 +119,24 @@ class Tally(Counted):
     def least_served(self) -> int | None:
         """Operations that no client of the least served tenth exceeded; None for a single client."""
         counts = sorted(self.by_client)
-        return counts[rank(10, len(counts)) - 1] if len(counts) > 1 else None
+        if len(counts) > 1:
+            return counts[rank(10, len(counts)) - 1]
+        return None
 
     @property
     def fair_share(self) -> int | None:
         """Operations of a client if all were served alike: the larger of mean and median, since few clients may have
         got everything."""
         counts = self.by_client
-        return int(max(fmean(counts), median(counts))) if len(counts) > 1 else None
+        if len(counts) > 1:
+            return int(max(fmean(counts), median(counts)))
+        return None
 
     @property
     def client_peak_bytes(self) -> int | None:
-        return self.peak_bytes if self.child_peak_bytes is None else self.child_peak_bytes
+        if self.child_peak_bytes is None:
+            return self.peak_bytes
+        return self.child_peak_bytes
 
     def merge(self, other: Tally) -> None:
         """Merges the tally of another client that ran at the same time."""
@@ -195,7 +201,10 @@ class Tally(Counted):
             sizes = zip(work.sizes, answers, strict=False)
             moved = sum(size for size, answer in sizes if type(answer) is not Failure)
             self.bytes = (self.bytes or 0) + moved
-        parts = work.parts(good) if work.parts is not None and good else {}
+        if work.parts is not None and good:
+            parts = work.parts(good)
+        else:
+            parts = {}
         for part, spans in parts.items():
             self.by_part.setdefault(part, Recorder()).add(spans)
 
@@ -229,7 +238,9 @@ class Tally(Counted):
         before = np.cumsum(spans) - spans
         punctual = before + np.maximum.accumulate(np.maximum(due - before, free_ns))
         self.late.add(np.maximum(starts - punctual, 0))
-        return int(punctual[-1] + spans[-1]) if len(spans) else free_ns
+        if len(spans):
+            return int(punctual[-1] + spans[-1])
+        return free_ns
 
     def judge(self, pace: Pace, due: Times, responses: Times, good: Good) -> None:
         """Counts the operations of an open loop that broke each limit: they failed, or were answered too late. `due`
@@ -258,7 +269,9 @@ class Tally(Counted):
 
 def _sum(mine: Any, other: Any) -> Any:
     if mine is None or other is None:
-        return other if mine is None else mine
+        if mine is None:
+            return other
+        return mine
     return mine + other
 
 
@@ -306,7 +319,9 @@ def run_reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[
         if not isinstance(work, Reported):
             raise TypeError(f"phase {phase.name} is declared `reported`, but its work is not")
         ready()
-        before, mine, begin = of_ended_children(), measure_own(), monotonic_ns()
+        before = of_ended_children()
+        mine = measure_own()
+        begin = monotonic_ns()
         report = work.call(pace.limit_ns)
         wall_ns, used = monotonic_ns() - begin, of_ended_children() - before
         tally = _tally(report, f"the report of phase {phase.name}")

@@ -72,7 +72,10 @@ def work(descriptor: int, parent: int) -> NoReturn:
         _execute(descriptor)
         status = 0
     except SystemExit as exit:
-        status = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
+        if isinstance(exit.code, int):
+            status = exit.code
+        else:
+            status = int(exit.code is not None)
     except BaseException:
         traceback.print_exc()
     for printed in (sys.stdout, sys.stderr):
@@ -90,7 +93,10 @@ def _execute(descriptor: int) -> None:
         resources: Resources | None = None
         error: Exception | None = None
         try:
-            resources = _remove_stores(request, reporter) if request.remove else _run_trial(request, reporter, spent)
+            if request.remove:
+                resources = _remove_stores(request, reporter)
+            else:
+                resources = _run_trial(request, reporter, spent)
         except Exception as raised:
             error = raised
         spent.lap("close")
@@ -118,7 +124,9 @@ def _name_outcome(error: Exception | None) -> str:
         return "wrong"
     if isinstance(error, Refused) and not isinstance(error, Unavailable):
         return "refused"
-    return "out-of-memory" if isinstance(error, MemoryError) else "error"
+    if isinstance(error, MemoryError):
+        return "out-of-memory"
+    return "error"
 
 
 def _explain(error: Exception) -> str:
@@ -126,7 +134,9 @@ def _explain(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return f"MemoryError: {text}".rstrip(": ")
     explained = (*EXPECTED, ClientDied, EngineError)
-    return text if isinstance(error, explained) else f"{type(error).__name__}: {text}"
+    if isinstance(error, explained):
+        return text
+    return f"{type(error).__name__}: {text}"
 
 
 def _resources(server: Used | None = None) -> Resources:
@@ -155,14 +165,20 @@ def _run_trial(request: TrialRequest, reporter: Reporter, spent: Stopwatch) -> R
         stack.enter_context(finally_(workload.close))
         spent.lap("dataset")
         _run_phases(workload, suite, job, request, reporter, spent)
-        trial_facts = workload.trial_facts() if isinstance(workload, TrialFactsWorkload) else {}
+        if isinstance(workload, TrialFactsWorkload):
+            trial_facts = workload.trial_facts()
+        else:
+            trial_facts = {}
         facts = declarations.checked_values(trial_facts, f"suite {suite.name}: facts")
         reporter.report(TrialFacts(facts))
         reporter.report(PhaseBegan("close"))
         # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
         if pids := server_pids(job):
             peaks = [peak_resident_bytes(pid) for pid in pids]
-            peak = None if None in peaks else sum(peak or 0 for peak in peaks)
+            if None in peaks:
+                peak = None
+            else:
+                peak = sum(peak or 0 for peak in peaks)
             return _resources({**asdict(of_tree(pids)), "peak_resident_bytes": peak})
     return _resources()
 
@@ -194,7 +210,10 @@ def _remove_stores(request: TrialRequest, reporter: Reporter) -> Resources:
         shown = {**job.options, URL: mask_password(str(job.options[URL]))}
         homes = namespace.stores(job.home)
         for name in homes:
-            command = "" if declared.removal is None else declared.removal(name, shown)
+            if declared.removal is None:
+                command = ""
+            else:
+                command = declared.removal(name, shown)
             reporter.report(StoreFound(name, command))
         for name, home in homes.items():
             try:
@@ -216,7 +235,10 @@ def _rights_checked(job: Job) -> Iterator[None]:
     except (Refused, Wrong):
         raise
     except Exception as error:
-        right = None if job.spec.server is None else job.spec.server.missing_right
+        if job.spec.server is None:
+            right = None
+        else:
+            right = job.spec.server.missing_right
         if right is None or job.server is None or job.server.own:
             raise
         link: BaseException | None = error
@@ -240,7 +262,10 @@ def _run_phases(
     spent.lap("loop")
     described = False
     remote = request.load_from is not None
-    run: Callable[..., Tally] = run_phase if request.load_from is None else RemoteLoad(request, job)
+    if request.load_from is None:
+        run: Callable[..., Tally] = run_phase
+    else:
+        run = RemoteLoad(request, job)
     for phase in suite.phases:
         if phase.name not in request.phases:
             continue
@@ -287,6 +312,12 @@ def _describe_engine(workload: Workload, job: Job, remote: bool) -> EngineDescri
     with convert_engine_errors(name, "reading its caveats"):
         every = chain(job.spec.caveats, engine.caveats(), workload.caveats(), added_caveats)
         caveats = declarations.checked_caveats(every, f"{where}: caveats")
-    gives = None if job.spec.server is None else job.spec.server.gives
-    tier = gives(engine) if gives is not None and foreign else None
+    if job.spec.server is None:
+        gives = None
+    else:
+        gives = job.spec.server.gives
+    if gives is not None and foreign:
+        tier = gives(engine)
+    else:
+        tier = None
     return EngineDescribed(tier, version, settings, caveats)

@@ -39,7 +39,9 @@ class Contender:
     @property
     def title(self) -> str:
         """'MySQL (here MariaDB)'. Every figure of a stand-in has this title."""
-        return f"{self.name} (here {self.stand_in})" if self.stand_in else self.name
+        if self.stand_in:
+            return f"{self.name} (here {self.stand_in})"
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,9 @@ class Experiment:
         of_phase = [each for each in of_engine if phase in each.phases]
         of_rest = [each for each in of_engine if not each.phases]
         named = [*of_phase, *of_rest, *of_engine]
-        return named[0].title if named else engine
+        if named:
+            return named[0].title
+        return engine
 
     def plan_at_preset(self, preset: str | None) -> Mapping[str, Any]:
         """Returns the plan at the size of a preset; None stands for the published size."""

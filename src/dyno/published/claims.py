@@ -115,7 +115,10 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], published: Sequence[s
     if not than and not OF_ITSELF.isdisjoint(data):
         than = (of,)
     elif not than:
-        than = tuple(name for name in published if name != of) if relation in ALL else ()
+        if relation in ALL:
+            than = tuple(name for name in published if name != of)
+        else:
+            than = ()
     for name in (of, *than):
         if name not in known:
             raise UsageError(unknown_name_message(f"{where}: contender", name, known))
@@ -147,7 +150,10 @@ def _bounds(relation: str, data: dict[str, Any], where: str) -> tuple[float, flo
         return share, 1.0, 1.0
     if relation == ABOUT:
         ratio, between = data.pop("ratio", None), data.pop("between", None)
-        within = data.pop("within", WITHIN) if between is None else WITHIN
+        if between is None:
+            within = data.pop("within", WITHIN)
+        else:
+            within = WITHIN
         if not isinstance(ratio, (int, float)) or ratio <= 0 or not 0 < within < 1:
             raise UsageError(f"{where}: expected a ratio over 0, and within between 0 and 1")
         low, high = between or (ratio * (1 - within), ratio * (1 + within))
@@ -157,5 +163,8 @@ def _bounds(relation: str, data: dict[str, Any], where: str) -> tuple[float, flo
     least, most = data.pop("by", 1), data.pop("at_most", math.inf)
     if not 1 <= least < most:
         raise UsageError(f"{where}: expected factors of at least 1, by less than at_most; got {least} and {most}")
-    low, high = (least, most) if relation in MORE else (1 / most, 1 / least)
+    if relation in MORE:
+        low, high = (least, most)
+    else:
+        low, high = (1 / most, 1 / least)
     return low, high, 1.0

@@ -28,7 +28,9 @@ class Order:
 
     @property
     def names(self) -> list[str]:
-        return re.split(f"{FASTER}|{ALIKE}", self.published) if self.published else []
+        if self.published:
+            return re.split(f"{FASTER}|{ALIKE}", self.published)
+        return []
 
     def check(self, where: str, contenders: Mapping[str, str]) -> None:
         """Raises UsageError unless the order has either names and a phase, or a reason for having none."""

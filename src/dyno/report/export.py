@@ -128,7 +128,9 @@ def _kind(values: Sequence[Any]) -> str:
         return BOOLEAN
     if kinds == {int} and all(-(2**63) <= value < 2**63 for value in values):
         return INTEGER
-    return NUMBER if kinds <= {int, float} else TEXT
+    if kinds <= {int, float}:
+        return NUMBER
+    return TEXT
 
 
 def _names(row: Row) -> dict[str, Any]:
@@ -171,7 +173,10 @@ def _cell_row(row: Row) -> dict[str, Any]:
 
 def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, Any]:
     """Returns the values of a sample. If it is not in the row's figures, it has the reason instead of figures."""
-    why = row.summary.why if sample.void is None else f"void: {sample.void}"
+    if sample.void is None:
+        why = row.summary.why
+    else:
+        why = f"void: {sample.void}"
     if why is None and any(a.block == attempt.block and a.attempt > attempt.attempt for a in row.summary.attempts):
         why = f"{attempt.outcome}: a later attempt took its place"
     about = {
@@ -228,7 +233,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 def _inert(value: Any) -> Any:
     """Prefixes a text that a spreadsheet would evaluate with an apostrophe; numbers stay as they are."""
     live = isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
-    return f"'{value}" if live else value
+    if live:
+        return f"'{value}"
+    return value
 
 
 def as_csv(table: Table) -> str:
@@ -319,14 +326,13 @@ def _moment(text: str) -> datetime:
 
 def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
     """Returns the run as plain JSON; unknown values are None. With `prices`, it includes the costs of rows."""
-    charges = (
-        None
-        if prices is None
-        else [
+    if prices is None:
+        charges = None
+    else:
+        charges = [
             {**_place(c.row.cell, c.row.phase), **c.as_data(), "currency": prices.currency}
             for c in costs(run, prices)
         ]
-    )
     return {
         "schema": SCHEMA,
         "suite": run.plan.suite,

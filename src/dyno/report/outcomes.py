@@ -21,7 +21,9 @@ def print_waterfall(record: Mapping[str, Any], console: Console) -> None:
     """Prints each hop with its stages on one time axis, then the totals and the doubts."""
     total, start = record["total_time"], 0.0
     for hop in record["hops"]:
-        code, version, address = hop["http_code"], hop["http_version"], hop["primary_ip"]
+        code = hop["http_code"]
+        version = hop["http_version"]
+        address = hop["primary_ip"]
         words = [
             f"{hop['method']} {hop['url']}",
             "" if code is None else f"{code}",
@@ -166,9 +168,15 @@ def _tier_cells(row: Row) -> dict[str, str]:
     texts = {"settings": _settings(row)}
     for name in ("flushes", "writes"):
         kinds = [f"{kind} {n}" for kind, n in (row[name] or {}).items()]
-        texts[name] = units.UNKNOWN if row[name] is None else ", ".join(kinds) or "none"
+        if row[name] is None:
+            texts[name] = units.UNKNOWN
+        else:
+            texts[name] = ", ".join(kinds) or "none"
     for name in ("flushed", "written"):
-        texts[name] = units.UNKNOWN if row[name] is None else f"{row[name]} of {row['commits']}"
+        if row[name] is None:
+            texts[name] = units.UNKNOWN
+        else:
+            texts[name] = f"{row[name]} of {row['commits']}"
     return texts
 
 

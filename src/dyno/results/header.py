@@ -52,7 +52,9 @@ class RecordedPlan(PlanOptions):
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The limits of a search for a capacity; empty for another run."""
-        return parse_all(self.limit) if self.limit else ()
+        if self.limit:
+            return parse_all(self.limit)
+        return ()
 
 
 class Processor(Struct, frozen=True):
@@ -287,4 +289,6 @@ def _select(data: Any, decoded: Any) -> Any:
         return {name: _select(value, decoded[name]) for name, value in data.items() if name in decoded}
     if isinstance(data, list) and isinstance(decoded, list | tuple):
         return [_select(*pair) for pair in zip(data, decoded, strict=True)]
-    return None if data is None else decoded
+    if data is None:
+        return None
+    return decoded

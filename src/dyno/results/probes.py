@@ -38,20 +38,26 @@ def failure(attempt: Attempt) -> str | None:
     if attempt.outcome != "ok":
         return f"{attempt.outcome}: {attempt.why}"
     void = next((sample.void for sample in attempt.samples if sample.void), None)
-    return f"void: {void}" if void else NOTHING_DUE
+    if void:
+        return f"void: {void}"
+    return NOTHING_DUE
 
 
 def maximum(closed: Attempt) -> float | None:
     """Returns the most operations per second that the clients reach in a closed loop; None if the attempt has
     failed."""
     sample = usable_sample(closed)
-    return sample.operations / sample.elapsed_ns * 1e9 if sample and sample.operations and sample.elapsed_ns else None
+    if sample and sample.operations and sample.elapsed_ns:
+        return sample.operations / sample.elapsed_ns * 1e9
+    return None
 
 
 def probe(attempt: Attempt, limits: Sequence[Limit], limited: Callable[[Sample], bool]) -> Probe:
     """Returns what the search learns from a probe, or from the attempt at a closed loop. `limited`: whether the load
     generator was the limit of a sample."""
-    sample, stage, rate = usable_sample(attempt), attempt.stage or "", attempt.rate or 0.0
+    sample = usable_sample(attempt)
+    stage = attempt.stage or ""
+    rate = attempt.rate or 0.0
     if sample is None or not sample.judged:
         final = attempt.outcome in FINAL or any(sample.void for sample in attempt.samples)
         return Probe(stage, rate, 0, final=final)

@@ -132,7 +132,9 @@ def parse_line(line: bytes) -> Any:
                 parse_constant=_finite,
             )
         plain = line.isascii() and b"\\" not in line and b"\x7f" not in line
-        return data if plain else sanitize_texts(data)
+        if plain:
+            return data
+        return sanitize_texts(data)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON from character {error.pos} on") from None
     except UnicodeDecodeError as error:
@@ -198,7 +200,10 @@ def _load_run(path: Path) -> Run:
     first = next(remaining, b"")
     recorded, cells = parse_first_line(path, first)
     has_checksums = _verify(first)
-    attempts, phases, ending, known = [], frozenset(recorded["plan"]["phases"]), None, dict[bytes, Any]()
+    attempts = []
+    phases = frozenset(recorded["plan"]["phases"])
+    ending = None
+    known = dict[bytes, Any]()
     for number, line in enumerate(remaining, 2):
         try:
             _verify(line, has_checksums)
@@ -206,7 +211,10 @@ def _load_run(path: Path) -> Run:
             if not isinstance(data, dict):
                 raise ValueError("not an object")
             # If further lines follow an `end` line, the run was resumed.
-            ending = convert_to_type(data, End).why if data.get("kind") == "end" else None
+            if data.get("kind") == "end":
+                ending = convert_to_type(data, End).why
+            else:
+                ending = None
             if data.get("kind") == "extension":
                 recorded["plan"]["samples"] = convert_to_type(data, Extension).samples
             if data.get("kind") == "trial":

@@ -108,7 +108,9 @@ class Run:
         """The short hash of the commit from which the run was started, and whether there were changes; None if it is
         unknown."""
         commit = self.header.commit
-        return None if commit is None else commit.short
+        if commit is None:
+            return None
+        return commit.short
 
     @cached_property
     def phases(self) -> Mapping[str, Phase]:
@@ -128,7 +130,9 @@ class Run:
         if self.plan.until is None and not self.limits:
             return planned
         begun = max((attempt.block + 1 for attempt in self.attempts), default=0)
-        return begun if self.ending else max(planned, begun)
+        if self.ending:
+            return begun
+        return max(planned, begun)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -144,7 +148,9 @@ class Run:
 
     def trials(self, cell: int) -> int:
         """Returns the number of trials of a cell: one in each block, fewer for a null engine."""
-        return min(self.blocks, FLOOR_BLOCKS) if is_reference(self.cells, self.cells[cell]) else self.blocks
+        if is_reference(self.cells, self.cells[cell]):
+            return min(self.blocks, FLOOR_BLOCKS)
+        return self.blocks
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -251,4 +257,6 @@ def _options(cell: Cell, without: str = "") -> str:
 def _number(version: str | None) -> str | None:
     """Returns '15.18' for 'PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)'."""
     match = re.search(r"(?<!\S)v?(\d\S*)", (version or "").partition("(")[0])
-    return match[1] if match else None
+    if match:
+        return match[1]
+    return None

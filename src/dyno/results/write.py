@@ -92,7 +92,10 @@ def create(
     if lock is None:
         with Lock() as lock:
             return create(path, header, cells, replace, lock)
-    schema = SEARCH_SCHEMA if header["plan"].get("limit") else SCHEMA
+    if header["plan"].get("limit"):
+        schema = SEARCH_SCHEMA
+    else:
+        schema = SCHEMA
     line = _encode_line(path, {"kind": "run", "schema": schema, **header, "cells": list(cells)})
     try:
         read.parse_header(parse_line(line))

@@ -49,7 +49,10 @@ def with_variants(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
         names = [name for name, each in variants.items() if each.everywhere or row.spec.name in each.options]
         for name in [BASE, *names] if chosen is None else [str(chosen)]:
             with name_variant(name):
-                each = row if name == BASE else _of_variant(row, name, variants[name])
+                if name == BASE:
+                    each = row
+                else:
+                    each = _of_variant(row, name, variants[name])
             if each not in every:
                 every.append(each)
     return every

@@ -113,7 +113,9 @@ class Floors:
     """Chooses the null engines' cells of each block. A resumed run gets the same cells as an uninterrupted one."""
 
     def __init__(self, plan: Plan, path: Path, rule: StopRule) -> None:
-        self._plan, self._path, self._rule = plan, path, rule
+        self._plan = plan
+        self._path = path
+        self._rule = rule
         self._open = {at for at, cell in enumerate(plan.cells) if is_reference(plan.cells, cell)}
 
     def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
@@ -132,7 +134,10 @@ def forecast_time(plan: Plan) -> tuple[int, float]:
     the maximum time of measuring and warm-up in s, without starting, loading and checking."""
     trials, total = 0, 0.0
     for cell in plan.cells:
-        blocks = min(plan.samples, FLOOR_BLOCKS) if is_reference(plan.cells, cell) else plan.samples
+        if is_reference(plan.cells, cell):
+            blocks = min(plan.samples, FLOOR_BLOCKS)
+        else:
+            blocks = plan.samples
         pace = plan.pace(cell)
         trials += blocks
         total += blocks * len(plan.phases) * (pace.warmup_ns + pace.limit_ns) / 1e9
@@ -161,8 +166,14 @@ def execute(
     with ExitStack() as stack:
         lock = stack.enter_context(results.Lock())
         # Before anything starts: the file may be of another plan.
-        earlier = _resume(plan, path, lock) if resume and path.exists() else None
-        attempts = [] if earlier is None else list(earlier.attempts)
+        if resume and path.exists():
+            earlier = _resume(plan, path, lock)
+        else:
+            earlier = None
+        if earlier is None:
+            attempts = []
+        else:
+            attempts = list(earlier.attempts)
         # The plan then has the addresses of the resources that are held until the run ends.
         addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
         plan = replace(plan, addresses={**plan.addresses, **addresses})
@@ -176,7 +187,9 @@ def execute(
             if plan.samples > earlier.plan.samples:
                 results.extend(path, plan.samples)
         observer.begin(plan, attempts)
-        worked, longest, began = 0, 0.0, time.monotonic()
+        worked = 0
+        longest = 0.0
+        began = time.monotonic()
         with _keep_awake(plan) as still_awake, _run_file(path, earlier is None, attempts, lock):
             observer.machine(results.load(path).header.host)
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
@@ -270,7 +283,10 @@ def _create(plan: Plan, path: Path, home: Path, overwrite: bool, lock: results.L
     """Creates the run file, and locks it."""
     host = facts.facts(home)
     host["pressure"] = facts.pressure(PRESSURE_SECONDS)
-    host["wakeups"] = wakeups(WAKEUP_SECONDS) if plan.waiting else None
+    if plan.waiting:
+        host["wakeups"] = wakeups(WAKEUP_SECONDS)
+    else:
+        host["wakeups"] = None
     host["ceilings"] = ceilings.load_cached(directories.cache(), home)
     header = {
         "dyno": dyno.__version__,

@@ -99,10 +99,16 @@ class Plan(PlanOptions):
     def pace(self, cell: Cell, trial: Trial | None = None) -> Pace:
         """Returns the duration and the rate of a cell's phases. A probe's trial has its own. Null engines
         are measured briefly, because their operations hardly vary."""
-        rate = None if cell.params[RATE.name] == UNPACED else float(cell.params[RATE.name])
+        if cell.params[RATE.name] == UNPACED:
+            rate = None
+        else:
+            rate = float(cell.params[RATE.name])
         most = math.inf
         if is_reference(self.cells, cell):
-            most = FLOOR_SECONDS if rate is None else max(FLOOR_SECONDS, FLOOR_DUE / rate)
+            if rate is None:
+                most = FLOOR_SECONDS
+            else:
+                most = max(FLOOR_SECONDS, FLOOR_DUE / rate)
         trial = trial or Trial(0, 0)
         if trial.stage is not None:
             # A probe of a null engine takes as long as any other.
@@ -142,7 +148,9 @@ class Plan(PlanOptions):
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The limits of a search for a capacity; empty for another run."""
-        return parse_all(self.limit) if self.limit else ()
+        if self.limit:
+            return parse_all(self.limit)
+        return ()
 
     def data(self) -> dict[str, Any]:
         """Returns the plan without its cells, for the run file's header."""
@@ -255,7 +263,10 @@ def _check_searched(plan: Plan) -> None:
         raise UsageError("limit and the parameter rate exclude each other: a search chooses its rates")
     (phase,) = plan.measured_phases
     if phase.reported or phase.temperature == "cold" or any(phase.ignores_rate(cell.params) for cell in plan.cells):
-        why = "an outside tool does the work" if phase.reported else "it is cold"
+        if phase.reported:
+            why = "an outside tool does the work"
+        else:
+            why = "it is cold"
         if phase.temperature != "cold" and not phase.reported:
             why = phase.one_call or "one call does it all"
         raise UsageError(f"limit: phase {phase.name} can't be offered at a rate: {why}")

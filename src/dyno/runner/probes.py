@@ -23,7 +23,10 @@ class Searches:
     """
 
     def __init__(self, plan: Plan, limited: Callable[[Sample], bool], fit: Fit) -> None:
-        self._plan, self._limits, self._limited, self._fit = plan, plan.limits, limited, fit
+        self._plan = plan
+        self._limits = plan.limits
+        self._limited = limited
+        self._fit = fit
         self._times = plan.probe_times(len(plan.cells))
 
     def blocks(self, attempts: Sequence[Attempt]) -> Iterator[list[Trial]]:
@@ -48,7 +51,9 @@ class Searches:
         most = maximum(closed[-1]) if closed else None
         if most is None:
             over = left <= 0 or given_up([probe(each, self._limits, self._limited) for each in closed])
-            return None if over else Trial(cell, block, seconds=self._times.least, bound=left)
+            if over:
+                return None
+            return Trial(cell, block, seconds=self._times.least, bound=left)
         probes = [probe(each, self._limits, self._limited) for each in others]
         step = search.next_step(
             self._limits, most, probes, self._fit, seed=self._plan.seed, times=self._times, spent=taken

@@ -23,7 +23,9 @@ def _rate(text: str) -> Value:
         rate = 0.0
     if not LEAST_RATE <= rate <= MOST_RATE:
         raise ValueError(f"expected operations per second, {LEAST_RATE:f} to {MOST_RATE:,.0f}, or {UNPACED}")
-    return int(rate) if rate.is_integer() else rate
+    if rate.is_integer():
+        return int(rate)
+    return rate
 
 
 RATE = Setting(
@@ -41,7 +43,9 @@ def check_rates(phases: Sequence[Phase], cells: Sequence[Cell]) -> None:
 def name_unpaced_phases(phases: Sequence[Phase], cells: Sequence[Cell]) -> str:
     """Returns a line that names the phases on which the rate of some cells has no effect; empty if there are none."""
     parts = list(_reasons(phases, _paced_cells(cells)))
-    return f"The rate has no effect on {', nor on '.join(parts)}: measured at full speed" if parts else ""
+    if parts:
+        return f"The rate has no effect on {', nor on '.join(parts)}: measured at full speed"
+    return ""
 
 
 def _paced_cells(cells: Sequence[Cell]) -> list[Cell]:
@@ -55,10 +59,16 @@ def _reasons(phases: Sequence[Phase], paced: Sequence[Cell]) -> Iterator[str]:
         if not any(phase.ignores_rate(cell.params) for cell in paced):
             continue
         name, equals, _ = phase.one_call.partition("=")
-        reason = f"{phase.one_call} makes each one call; -p {name}=1 paces them" if equals else "one call does it all"
+        if equals:
+            reason = f"{phase.one_call} makes each one call; -p {name}=1 paces them"
+        else:
+            reason = "one call does it all"
         if phase.reported:
             reason = "an outside tool does the work"
         by_reason.setdefault(reason, []).append(phase.alias or phase.name)
     for reason, names in by_reason.items():
-        listed = f"{len(names)} phases" if len(names) > MOST_LISTED else ", ".join(names)
+        if len(names) > MOST_LISTED:
+            listed = f"{len(names)} phases"
+        else:
+            listed = ", ".join(names)
         yield f"{listed} ({reason})"

@@ -105,7 +105,10 @@ def check_remote(address: str, plain: bool, suite: Suite, phases: Sequence[str],
             raise UsageError(f"load-from: engine {row.spec.name} has no server that other machines could reach")
         if not row.options.get(LISTEN) and not row.options.get(URL):
             known = any(setting.name == LISTEN for setting in row.spec.options)
-            how = f"{LISTEN}=ADDRESS, an address of this machine" if known else f"{URL}=, a server of yours"
+            if known:
+                how = f"{LISTEN}=ADDRESS, an address of this machine"
+            else:
+                how = f"{URL}=, a server of yours"
             raise UsageError(f"load-from: engine {row.spec.name} must be reached by other machines: add {how}")
 
 
@@ -249,7 +252,10 @@ def find_unavailable(suite: Suite, engines: Iterable[EngineEntry]) -> dict[str, 
     reasons: dict[str, str] = {}
     for named in map(parse_entry, engines):
         declared = registry.attempt("engine", named.name)
-        spec = registry.reduce_to_suite(suite, declared) if isinstance(declared, EngineSpec) else None
+        if isinstance(declared, EngineSpec):
+            spec = registry.reduce_to_suite(suite, declared)
+        else:
+            spec = None
         if spec is None:
             reasons[named.asked] = f"it is not an engine of suite {suite.name}"
         elif (why := spec.explain_unavailability(spec.resolve(named.options))) is not None:
@@ -289,7 +295,10 @@ def parse_entry(text: EngineEntry) -> NamedRow:
     name, options = _split_entry(text)
     tier, label = options.pop(TIER, None), options.pop(LABEL, None)
     if label is not None and not GOOD_LABEL.fullmatch(str(label)):
-        shown = "the label" if len(str(label)) > 40 or "/" in str(label) else f"label {shlex.quote(str(label))}"
+        if len(str(label)) > 40 or "/" in str(label):
+            shown = "the label"
+        else:
+            shown = f"label {shlex.quote(str(label))}"
         raise UsageError(f"engine {name}: {shown}: expected 1 to 40 letters, digits, blanks or . _ -")
     if label is not None and label != name and label in registry.names("engine"):
         raise UsageError(f"engine {name}: label {label} is the name of another engine: choose another label")
@@ -299,7 +308,9 @@ def parse_entry(text: EngineEntry) -> NamedRow:
 def _label(text: str) -> tuple[str | None, str]:
     """Splits 'LABEL=ENGINE:…'. The label is None if the text has none."""
     match = _LABELLED.fullmatch(text)
-    return (match[1], match[2]) if match else (None, text)
+    if match:
+        return (match[1], match[2])
+    return (None, text)
 
 
 SET = "set."
@@ -313,7 +324,10 @@ def _split_entry(text: EngineEntry) -> tuple[str, dict[str, Any]]:
     name, colon, rest = text.partition(":")
     if _PLUS.search(rest):
         raise UsageError(f"engine {name}: write a + in an address as %2B")
-    options: dict[str, Any] = {} if label is None else {LABEL: label}
+    if label is None:
+        options: dict[str, Any] = {}
+    else:
+        options = {LABEL: label}
     for part in rest.split("+") if colon else ():
         option, equals, value = part.partition("=")
         if not equals or not option:
@@ -330,7 +344,10 @@ def mask_addresses(spec: EngineSpec, options: Mapping[str, Value], addresses: di
     """Returns the options with masked addresses. Adds the unmasked addresses to `addresses`."""
     shown = dict(options)
     for setting in spec.options:
-        address = str(options.get(setting.name, "")) if setting.address else ""
+        if setting.address:
+            address = str(options.get(setting.name, ""))
+        else:
+            address = ""
         if (name := mask_argument(address)) != address:
             shown[setting.name] = name
             if addresses.setdefault(name, address) != address:

@@ -50,7 +50,9 @@ from dyno.contracts.probe_time import (
     shorten_probe,
 )
 
-STEEP, WIDE, LONGEST = 0.05, 0.1, 3.0
+STEEP = 0.05
+WIDE = 0.1
+LONGEST = 3.0
 """Confirming probes are up to LONGEST times as long in two cases. The reach of their round is below STEEP: the share
 rises steeply where busy periods are long, and few of them fit in a probe. Or the interval is longer than WIDE,
 relative to the rate. At high rates, where one stall of the machine makes 1 % of a probe late, that is seconds, not
@@ -184,7 +186,10 @@ def _confirms(stage: str, confirmed: int) -> Iterator[int]:
     if stage == LAST:
         yield 0
         return
-    rest = ROUND - confirmed % ROUND - 1 if stage == CONFIRM else 0
+    if stage == CONFIRM:
+        rest = ROUND - confirmed % ROUND - 1
+    else:
+        rest = 0
     while rest + confirmed + ROUND <= FEWEST_CONFIRMED:
         rest += ROUND
     yield from range(rest, -1, -ROUND)
@@ -205,7 +210,10 @@ def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -
         if number == EXPLORES - 1 or held.rate >= maximum * 0.98:
             return max(maximum, held.rate) * 1.1
         level = worst_excess(limits, held)
-        share = 0.8 if level < -SATURATED else min(max(-level / (top - level), 0.3), 0.8)
+        if level < -SATURATED:
+            share = 0.8
+        else:
+            share = min(max(-level / (top - level), 0.3), 0.8)
         return held.rate + share * (maximum - held.rate)
     if held is None:
         if number >= EXPLORES:
@@ -220,7 +228,10 @@ def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -
     saturated = lower < -SATURATED or upper > SATURATED
     if width <= (NARROW_SATURATED if saturated else NARROW) or number >= MOST_EXPLORES:
         return None
-    share = 0.5 if saturated else min(max(-lower / (upper - lower), 0.1), 0.9)
+    if saturated:
+        share = 0.5
+    else:
+        share = min(max(-lower / (upper - lower), 0.1), 0.9)
     return held.rate + share * (broken.rate - held.rate)
 
 
@@ -240,7 +251,9 @@ def _width(figure: Figure) -> float:
     """Returns the length of the interval, relative to the rate; 0 if it is not known yet."""
     if _has_unproven_slope(figure):
         return math.inf
-    return (figure.high - figure.low) / figure.rate if figure.rate and figure.low and figure.high else 0.0
+    if figure.rate and figure.low and figure.high:
+        return (figure.high - figure.low) / figure.rate
+    return 0.0
 
 
 def _aim(
@@ -256,7 +269,10 @@ def _aim(
         levels = [worst_excess(limits, probe) for probe in probes[-ROUND:]]
         if min(levels) > FAR or max(levels) < -FAR:
             # The root lies elsewhere: a disturbance misled the probes before. A wide round at that side follows.
-            end, away = (min(rates), -1) if min(levels) > FAR else (max(rates), 1)
+            if min(levels) > FAR:
+                end, away = (min(rates), -1)
+            else:
+                end, away = (max(rates), 1)
             return end * (1 + away * REACH[1]), REACH[1]
     if held is None or broken is None:
         # Only exploring probes held or broke, and later ones contradict them.

@@ -99,7 +99,9 @@ class Watch:
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.limit_bytes:
             return "out-of-memory"
-        return "timeout" if monotonic() > self.deadline else None
+        if monotonic() > self.deadline:
+            return "timeout"
+        return None
 
 
 def default_limit() -> int:
@@ -152,7 +154,9 @@ def run_trial(
     if trial.bound is not None:
         plan = replace(plan, timeout=min(plan.timeout, trial.bound))
     started, begin = datetime.now(timezone.utc), monotonic_ns()
-    report, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
+    report = TrialReport(on_phase, begin, plan.secrets)
+    printed = None
+    peak_bytes = 0
     before = facts.counters()
     output = home.with_suffix(OUTPUT)
     request: TrialRequest | None = None
@@ -161,7 +165,10 @@ def run_trial(
         home.mkdir()
         request = _request_trial(plan, cell, trial, home, context.datasets.path(trial.cell))
         peak_bytes = _run_worker(plan, request, plan.interpreter(cell), context, report)
-        printed = None if report.outcome == "ok" else _tail(output, report)
+        if report.outcome == "ok":
+            printed = None
+        else:
+            printed = _tail(output, report)
     except OSError as error:
         if error.errno in SCARCE and not report.begun:
             # Not the engine's fault; it would hit every trial.
@@ -300,11 +307,16 @@ def _listen(
             return verdict
     # The pipe is closed, but an engine may delay the interpreter's exit.
     try:
-        longest = CLOSING_TIME if report.outcome else CLOSED_TIME
+        if report.outcome:
+            longest = CLOSING_TIME
+        else:
+            longest = CLOSED_TIME
         process.wait(min(longest, max(watch.deadline - monotonic(), 0.1)))
     except psutil.TimeoutExpired:
         end(process)
-        return "timeout" if report.outcome else CLOSED
+        if report.outcome:
+            return "timeout"
+        return CLOSED
     return None
 
 

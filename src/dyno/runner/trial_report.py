@@ -84,7 +84,9 @@ class TrialReport:
         """Returns when to kill the worker, in s on the monotonic clock. It is the deadline `trial` plus the time of
         checks. A single check may take as long as a whole trial."""
         since_ns = self.checking_since_ns
-        return trial + self.check_ns / 1e9 if since_ns is None else since_ns / 1e9 + timeout
+        if since_ns is None:
+            return trial + self.check_ns / 1e9
+        return since_ns / 1e9 + timeout
 
     def clean(self, fields: Fields) -> Fields:
         """Sanitizes and masks those fields of an event that have texts of the engine or the suite."""
@@ -95,7 +97,9 @@ class TrialReport:
             return self.clean(value)
         if name in BY_NAME and isinstance(value, dict):
             return {self.clean_text(each): histogram for each, histogram in value.items()}
-        return self._clean_texts(value, CLEANED[name]) if name in CLEANED else value
+        if name in CLEANED:
+            return self._clean_texts(value, CLEANED[name])
+        return value
 
     def _clean_texts(self, value: Any, keep: str) -> Any:
         """Cleans a text, or the texts in a list or dict."""
@@ -103,7 +107,9 @@ class TrialReport:
             return {self.clean_text(name): self._clean_texts(each, keep) for name, each in value.items()}
         if isinstance(value, list):
             return [self._clean_texts(each, keep) for each in value]
-        return self.clean_text(value, keep) if isinstance(value, str) else value
+        if isinstance(value, str):
+            return self.clean_text(value, keep)
+        return value
 
     def clean_text(self, text: str, keep: str = "") -> str:
         """Sanitizes and masks a text. `keep`: control characters that are not removed."""
@@ -150,7 +156,9 @@ class TrialReport:
         passed_ns = message.by_ns - self._phase_after_ns
         since_start_ns = message.by_ns - self.began_ns
         why = next(impossible(sample, passed_ns, since_start_ns, os.cpu_count() or 1), None)
-        return sample if why is None else replace(sample, void=sample.void or f"impossible figures: {why}")
+        if why is None:
+            return sample
+        return replace(sample, void=sample.void or f"impossible figures: {why}")
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
         """Sets the outcome from the watch's verdict and the worker's exit status."""
@@ -158,7 +166,10 @@ class TrialReport:
             why = f"Dyno's own check of the answers took more than {plan.timeout:g} s"
             self.outcome, self.why = verdict, f"{why}: use less data, or raise --timeout"
         elif verdict == "timeout":
-            checks = f" and {self.check_ns / 1e9:.0f} s of Dyno's own checks" if self.check_ns >= 1e9 else ""
+            if self.check_ns >= 1e9:
+                checks = f" and {self.check_ns / 1e9:.0f} s of Dyno's own checks"
+            else:
+                checks = ""
             late = f": {self.late}" if self.late else ""
             self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s{checks}{late}"
         elif verdict == "out-of-memory":

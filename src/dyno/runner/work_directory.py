@@ -39,7 +39,9 @@ def fast_root(root: Path) -> Path:
     """Returns this user's own directory in memory, for short-lived data; `root` if it can't be created."""
     fast = MEMORY / f"dyno-{os.geteuid()}"
     # Anybody may create files in /dev/shm, so another user may have taken the name.
-    return fast if trust.make_private_directory(fast, _MODE) else root
+    if trust.make_private_directory(fast, _MODE):
+        return fast
+    return root
 
 
 class WorkDirectory:

@@ -24,7 +24,9 @@ from dyno.host import interpreters
 from dyno.host.process import adopt_orphans, die_with_parent, for_worker
 from dyno.measure.messages import TrialRequest, encode
 
-REQUEST_BYTES, DESCRIPTORS, REPLY_BYTES = 1 << 16, 3, 64
+REQUEST_BYTES = 1 << 16
+DESCRIPTORS = 3
+REPLY_BYTES = 64
 PATIENCE_SECONDS = 60.0
 """Maximum time for a fork server to start and to fork a worker."""
 
@@ -58,7 +60,9 @@ class WorkerPool:
     """The fork server of one interpreter, as a child of the run's process."""
 
     def __init__(self, executable: str, suite: str, output: Path) -> None:
-        self._executable, self._suite, self._output = executable, suite, output
+        self._executable = executable
+        self._suite = suite
+        self._output = output
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 

@@ -43,7 +43,9 @@ def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
     suite = registry.suite(message["suite"])
     spec = registry.reduce_to_suite(suite, registry.engine(message["engine"]))
     assert spec is not None and suite.proof is not None
-    home, tier, options = Path(message["home"]), Tier(message["tier"]), spec.resolve(message["options"])
+    home = Path(message["home"])
+    tier = Tier(message["tier"])
+    options = spec.resolve(message["options"])
     with ExitStack() as stack:
         server: Server | None = None
         if server := spec.create_server(home / "server", tier, options, 1):

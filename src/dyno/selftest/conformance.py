@@ -27,7 +27,10 @@ from dyno.host.process import die_with_parent, nothing_left, own_session
 from dyno.runner.trial import Watch, default_limit
 from dyno.suites._shared import ordered_kv
 
-PASS, GAP, FAIL, SKIPPED = "pass", "gap", "fail", "not run"
+PASS = "pass"
+GAP = "gap"
+FAIL = "fail"
+SKIPPED = "not run"
 TIMEOUT_SECONDS = 900.0
 """Time limit for all checks of one suite at one tier. HBase and Spark take minutes to start."""
 POLL_SECONDS = 0.05
@@ -76,7 +79,10 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
         guards[ENGINE] = "Version, settings, files and caveats have the right types."
         gaps = {gap.check: gap for gap in spec.ports[port].gaps}
         home = work / f"conform-{number}"
-        own_tier = tier if tier in reduced.tiers else reduced.default_tier
+        if tier in reduced.tiers:
+            own_tier = tier
+        else:
+            own_tier = reduced.default_tier
         job = {
             "engine": spec.name,
             "port": port,
@@ -96,12 +102,17 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
 
 def _checks(port: str, suite: str, name: str) -> dict[str, Callable[..., None]]:
     """Returns the checks of a suite, or the port's own if `suite` is empty. `name`: name of their table."""
-    module = registry.conformance(registry.suite(suite)) if suite else SHARED[port]
+    if suite:
+        module = registry.conformance(registry.suite(suite))
+    else:
+        module = SHARED[port]
     return dict(getattr(module, name, {}))
 
 
 def _guards(check: Callable[..., None]) -> str:
-    return (inspect.getdoc(check) or "").split("\n\n")[0].replace("\n", " ") if inspect.isfunction(check) else ""
+    if inspect.isfunction(check):
+        return (inspect.getdoc(check) or "").split("\n\n")[0].replace("\n", " ")
+    return ""
 
 
 def _judge_outcome(
@@ -113,14 +124,20 @@ def _judge_outcome(
     error = outcomes[name]
     if gap is not None:
         excess = "passes, although it is declared as a gap: remove the Gap"
-        return (FAIL, excess, "") if error is None else (GAP, gap.reason, gap.kind)
-    return (PASS, "", "") if error is None else (FAIL, error, "")
+        if error is None:
+            return (FAIL, excess, "")
+        return (GAP, gap.reason, gap.kind)
+    if error is None:
+        return (PASS, "", "")
+    return (FAIL, error, "")
 
 
 def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], str]:
     """Runs the job in a process of the interpreter `python`, within the limits of time and memory. Returns the error
     of each finished check (None: it passed), and why the others were not run."""
-    events, log, exceeded = Path(job["home"], "events"), Path(job["home"], "stderr"), ""
+    events = Path(job["home"], "events")
+    log = Path(job["home"], "stderr")
+    exceeded = ""
     with nothing_left(), log.open("wb") as stderr:
         child = subprocess.Popen(
             [*interpreters.words(python, "dyno.selftest.conformance"), str(events)],
@@ -135,16 +152,19 @@ def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], st
             stdin.write(json.dumps(job).encode() + b"\n")
         while child.poll() is None:
             if verdict := watch.verdict():
-                limit = (
-                    f"{TIMEOUT_SECONDS:g} s" if verdict == "timeout" else f"{watch.limit_bytes >> 20} MiB of memory"
-                )
+                if verdict == "timeout":
+                    limit = f"{TIMEOUT_SECONDS:g} s"
+                else:
+                    limit = f"{watch.limit_bytes >> 20} MiB of memory"
                 exceeded = f"took more than {limit}"
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
             with suppress(subprocess.TimeoutExpired):
                 child.wait(POLL_SECONDS)
     outcomes: dict[str, str | None] = {}
-    reason, running, status = "", "", child.returncode
+    reason = ""
+    running = ""
+    status = child.returncode
     for event in map(json.loads, events.read_text().splitlines() if events.exists() else ()):
         if "refused" in event:
             reason = sanitize(event["refused"], keep="")
@@ -153,7 +173,10 @@ def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], st
         else:
             outcomes[event["end"]], running = event["error"] and sanitize(event["error"], keep=""), ""
     if status:
-        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        if status < 0:
+            how = f"was killed by {signal.Signals(-status).name}"
+        else:
+            how = f"ended with status {status}"
         last = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()][-1:]
         reason = sanitize(": ".join([exceeded or f"the process {how}", *last]), keep="")
         if running:
@@ -180,15 +203,23 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
     port, suite_name = message["port"], message["suite"]
     spec = registry.engine(message["engine"]).reduce_to_port(port)
     options = spec.resolve(message["options"])
-    spec, tier, home = spec.apply_options(options), message["tier"] and Tier(message["tier"]), Path(message["home"])
+    spec = spec.apply_options(options)
+    tier = message["tier"] and Tier(message["tier"])
+    home = Path(message["home"])
     with ExitStack() as stack:
         server: Server | None = None
         if server := spec.create_server(home / "server", tier, options, 2):
             stack.callback(server.close)
             server.start()
-        suite = registry.suite(suite_name) if suite_name else None
+        if suite_name:
+            suite = registry.suite(suite_name)
+        else:
+            suite = None
         # The checks have their own inputs. The parameters are needed only because the suite opens the port with them.
-        params = {**resolve(suite.params, {}, suite.name), "clients": 1} if suite else {}
+        if suite:
+            params = {**resolve(suite.params, {}, suite.name), "clients": 1}
+        else:
+            params = {}
         job = Job(spec, home, tier, options, params, seed=1, clients=2, server=server)
         stores = _Stores(job, suite)
         stack.callback(stores.close)

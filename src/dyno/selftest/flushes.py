@@ -30,7 +30,10 @@ COMMITS = 100
 TIMEOUT_SECONDS = 300
 NAMED = 3
 """Maximum number of files listed in a reason."""
-PROVEN, DECLARED, BROKEN, NOTHING = "proven", "declared, not proven", "broken", "nothing promised"
+PROVEN = "proven"
+DECLARED = "declared, not proven"
+BROKEN = "broken"
+NOTHING = "nothing promised"
 FAILED = "failed"
 """The engine did not finish its commits. There is no verdict on the tier, and the command fails."""
 WRONG = (BROKEN, FAILED)
@@ -116,7 +119,10 @@ def _claims(
     """Yields an engine's claims: for the requested tier, or for all tiers that it has with these options."""
     options = spec.resolve(given)
     lacking = spec.explain_unavailability(options)
-    tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.refusal(t, options) is None]
+    if tier:
+        tiers = [Tier(tier)]
+    else:
+        tiers = [t for t in spec.tiers if spec.refusal(t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
             yield TierClaim(spec, mask_argument(text), each, None, lacking)
@@ -149,7 +155,9 @@ def _make_untraced_proof(claim: TierClaim, why: str, verdict: str = DECLARED) ->
 
 
 def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
-    home, lines, answer_file = directory / "home", directory / "trace", directory / "answer"
+    home = directory / "home"
+    lines = directory / "trace"
+    answer_file = directory / "answer"
     home.mkdir()
     job = {
         "suite": cell.suite,
@@ -183,7 +191,10 @@ def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Map
     settings: dict[str, Value | None] = {}
     for name, value in reported.items():
         if name in declared:
-            settings[name] = sanitize(value, keep="") if isinstance(value, str) else value
+            if isinstance(value, str):
+                settings[name] = sanitize(value, keep="")
+            else:
+                settings[name] = value
             if value is None:
                 settings[name] = declared[name]
     return settings or declared
@@ -208,7 +219,9 @@ def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> st
     if done.returncode:
         errors = done.stderr.strip().splitlines()
         return sanitize(f"it ended with status {done.returncode}{': ' + errors[-1] if errors else ''}")
-    return None if answer.exists() else "it ended with status 0 in the middle of its work"
+    if answer.exists():
+        return None
+    return "it ended with status 0 in the middle of its work"
 
 
 def judge_tier(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str, str]:

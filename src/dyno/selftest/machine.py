@@ -77,7 +77,9 @@ def _read_from_device(file: Path) -> float | None:
         while reading.read(PIECE_BYTES):
             pass
     after = measure_own().read_bytes
-    return None if before is None or after is None else (after - before) / BYTES
+    if before is None or after is None:
+        return None
+    return (after - before) / BYTES
 
 
 def check_awake(work: Path) -> CheckResult:

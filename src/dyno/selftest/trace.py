@@ -180,7 +180,10 @@ class _Follower:
         pending: list[Act] = []
         counted: list[Act] = []
         for call in self._calls:
-            match = _MARK.search(call.arguments) if call.name in _ACCESSES else None
+            if call.name in _ACCESSES:
+                match = _MARK.search(call.arguments)
+            else:
+                match = None
             if match is None:
                 pending += self._acts(call)
                 continue
@@ -211,14 +214,22 @@ class _Follower:
         """Returns the process of a thread, which may appear before the call that created it has ended."""
         if pid not in self._processes:
             parent_pid, shares = self._parents.get(pid, (None, False))
-            parent = _Process() if parent_pid is None else self._process(parent_pid)
-            own = parent if shares else _Process(dict(parent.synchronous), list(parent.mappings))
+            if parent_pid is None:
+                parent = _Process()
+            else:
+                parent = self._process(parent_pid)
+            if shares:
+                own = parent
+            else:
+                own = _Process(dict(parent.synchronous), list(parent.mappings))
             self._processes[pid] = own
         return self._processes[pid]
 
     def _acts(self, call: Call) -> list[Act]:
         """Returns the acts of a call. Updates the state of its process."""
-        process, name, arguments = self._process(call.pid), call.name, call.arguments
+        process = self._process(call.pid)
+        name = call.name
+        arguments = call.arguments
         moments = call.pid, call.began, call.ended
         # With -y, strace shows the path of each descriptor.
         descriptors = [(int(number), _unescape_path(path)) for number, path in _DESCRIPTOR.findall(arguments)]
@@ -243,10 +254,14 @@ class _Follower:
             address = int(arguments.split(",")[0], 0)
             mapped = [path for low, high, path in process.mappings if low <= address < high]
             is_flush = mapped and re.search(r"\bMS_SYNC\b", arguments)
-            return [Act(name, mapped[-1], False, True, *moments)] if is_flush else []
+            if is_flush:
+                return [Act(name, mapped[-1], False, True, *moments)]
+            return []
         if name in _FLUSHES:
             whole = name in ("sync", "syncfs")
-            return [Act(name, None if whole else ours[0][1], False, True, *moments)] if ours or name == "sync" else []
+            if ours or name == "sync":
+                return [Act(name, None if whole else ours[0][1], False, True, *moments)]
+            return []
         if name in _OPENS:
             # Search behind the name, which may look like a flag.
             if match := re.search(r"\bO_D?SYNC\b", arguments.rpartition('", ')[2]):

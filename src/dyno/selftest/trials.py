@@ -32,7 +32,9 @@ LEAST, MOST = 0.05, 0.15
 ALIKE = 0.03
 BUSY_TRIALS = 3
 """Only the busiest trial counts: in the others, further processes may have taken the client's core."""
-BASE, AGAIN, SLOWER = "synthetic", "synthetic:slower=0", f"synthetic:slower={PLANTED_PERCENT}"
+BASE = "synthetic"
+AGAIN = "synthetic:slower=0"
+SLOWER = f"synthetic:slower={PLANTED_PERCENT}"
 
 
 def run_trials(work: Path, name: str, engines: Sequence[str], **options: Any) -> Run:

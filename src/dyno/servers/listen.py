@@ -78,7 +78,10 @@ class Listener:
     def reached(self, **address: str | bool) -> ServerAddress:
         """Returns the address for other machines. `address`: what client libraries connect with, besides host and
         port; the name of the certificate's file stands for that file."""
-        text = {} if self.certificate is None else {str(self.certificate): self.certificate.read_text()}
+        if self.certificate is None:
+            text = {}
+        else:
+            text = {str(self.certificate): self.certificate.read_text()}
         return ServerAddress({"host": self.host, "port": self.port, **address}, text)
 
 

@@ -48,7 +48,10 @@ def session(address: Address) -> Any:
 
     session = requests.Session()
     session.trust_env = False
-    session.auth = (address.user, address.password) if address.user else None
+    if address.user:
+        session.auth = (address.user, address.password)
+    else:
+        session.auth = None
     return session
 
 
@@ -57,7 +60,10 @@ def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tup
     `known` are the arguments that the URL's query may have. Raises Refused for others, which may request TLS."""
     parts = urlsplit(url)
     if unknown := [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name not in known]:
-        remedy = f"known: {', '.join(known)}" if known else "none is known"
+        if known:
+            remedy = f"known: {', '.join(known)}"
+        else:
+            remedy = "none is known"
         raise Refused(f"{mask_password(url)}: unknown argument {unknown[0]!r}; {remedy}")
     return Address(
         parts.hostname or HOST,
@@ -83,7 +89,10 @@ def cluster(home: Path, nodes: int, ports: int) -> tuple[list[Address], list[int
     """Returns an address for each node of a cluster in `home`, all with the same port and password, and `ports`
     further ports that are free on all addresses. A single node is on 127.0.0.1. Several nodes are on 127.0.0.2 and
     up, which are also addresses of this machine on Linux."""
-    hosts = [HOST] if nodes == 1 else [f"127.0.0.{2 + number}" for number in range(nodes)]
+    if nodes == 1:
+        hosts = [HOST]
+    else:
+        hosts = [f"127.0.0.{2 + number}" for number in range(nodes)]
     free, chosen = _free(hosts), dict[int, None]()
     while len(chosen) <= ports:
         chosen[next(free)] = None

@@ -130,7 +130,9 @@ class Process:
         self.kill()
 
     def pids(self) -> Iterable[int]:
-        return () if self._process is None else (self._process.pid,)
+        if self._process is None:
+            return ()
+        return (self._process.pid,)
 
     def _last_message(self) -> str:
         """Returns the last line of the server's output that reports an error; if there is none, the last line."""
@@ -161,7 +163,9 @@ def unprivileged(*names: str) -> struct_passwd | None:
 
 def as_user(user: struct_passwd | None) -> dict[str, Any]:
     """Returns the arguments with which `subprocess` starts a program as that user."""
-    return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    if user is None:
+        return {}
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
 def directory(home: Path, user: struct_passwd | None = None) -> Path:
@@ -182,7 +186,10 @@ def first_closed(path: Path, user: struct_passwd) -> Path | None:
     """Returns the first directory above `path`, or above what it links to, that the user may not enter; else None."""
     for place in dict.fromkeys([*path.absolute().parents, *path.resolve().parents]):
         status = place.stat()
-        others_right = stat.S_IXGRP if status.st_gid == user.pw_gid else stat.S_IXOTH
+        if status.st_gid == user.pw_gid:
+            others_right = stat.S_IXGRP
+        else:
+            others_right = stat.S_IXOTH
         if not status.st_mode & (stat.S_IXUSR if status.st_uid == user.pw_uid else others_right):
             return place
     return None

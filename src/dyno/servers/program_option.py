@@ -54,7 +54,9 @@ class ServerProgram(NamedTuple):
     def setting(self) -> Setting:
         # A trial runs in another directory, so the path has to be absolute.
         def parse(text: str) -> Value:
-            return str(Path(text).expanduser().absolute()) if text else text
+            if text:
+                return str(Path(text).expanduser().absolute())
+            return text
 
         return Setting(PROGRAM, parse, "", f"path of the {self.title}'s program that is to be started")
 
@@ -63,7 +65,9 @@ class ServerProgram(NamedTuple):
         if self.pinned is not None and (path := self.pinned.path()):
             return str(path)
         paths = [program(name, places=self.places()) for name in self.helpers]
-        return program(*self.names, places=self.places()) if all(paths) else None
+        if all(paths):
+            return program(*self.names, places=self.places())
+        return None
 
     def explain_missing(self, path: str = "") -> str | None:
         """Returns why the program, or the user's at `path`, can't be started, with the remedy; None if it can."""
@@ -72,7 +76,9 @@ class ServerProgram(NamedTuple):
         if self.find():
             return None
         needed = self.needed or self.names[0]
-        return f"needs {needed}: {self.install}" if self.only_own else missing_program_message(needed, self.install)
+        if self.only_own:
+            return f"needs {needed}: {self.install}"
+        return missing_program_message(needed, self.install)
 
     def executable(self, path: str = "") -> str:
         """Returns the path of the program to start. Raises Refused if it is missing, or if it is in the cache and may
@@ -99,7 +105,9 @@ class ServerProgram(NamedTuple):
     def version(self, path: str) -> str | None:
         """Returns the version that the program prints; None if it prints none."""
         match = re.search(self.pattern, _output(path, self.arguments))
-        return match[1] if match is not None and match.lastindex else None
+        if match is not None and match.lastindex:
+            return match[1]
+        return None
 
 
 class JavaProgram(NamedTuple):
@@ -117,7 +125,9 @@ class JavaProgram(NamedTuple):
         install = f"dyno install {self.pinned.name}"
         if self.pinned.path() is None:
             return missing_program_message(f"{self.title} {self.pinned.version}", install)
-        return None if shutil.which("java") else missing_program_message(self.java, install)
+        if shutil.which("java"):
+            return None
+        return missing_program_message(self.java, install)
 
     def paths(self) -> tuple[Path, str]:
         """Returns the paths of the archives and of java. Raises Refused if one of them is missing, or if the archives
@@ -155,20 +165,27 @@ def _find_fault(kind: ServerProgram, path: str) -> str | None:
         return f"it is no {kind.title}; asked {' '.join(kind.arguments)}, it says: {sanitize(first, SHOWN, '')}"
     version = kind.version(path)
     if version is not None and not _numbers(kind.least) <= _numbers(version) < (_numbers(kind.below) or (1 << 31,)):
-        able = f"{kind.least} and later" if not kind.below else f"{kind.least} and later, before {kind.below}"
+        if not kind.below:
+            able = f"{kind.least} and later"
+        else:
+            able = f"{kind.least} and later, before {kind.below}"
         return f"it is version {sanitize(version, SHOWN, '')}, and Dyno can run {able}"
     absent = next((name for name in kind.helpers if sibling(path, name) is None), None)
     if absent is not None:
         return f"{absent} is not beside it, in {sanitize(str(Path(path).parent), SHOWN, '')}"
     user = unprivileged(*kind.users) if kind.users else None
     closed = user and first_closed(Path(path), user)
-    return f"it runs as user {user.pw_name}, who may not enter {closed}" if user and closed else None
+    if user and closed:
+        return f"it runs as user {user.pw_name}, who may not enter {closed}"
+    return None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Returns the leading numbers of a version: (10, 11, 19) for '10.11.19-MariaDB'."""
     match = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, match[0].split("."))) if match else ()
+    if match:
+        return tuple(map(int, match[0].split(".")))
+    return ()
 
 
 @cache

@@ -37,7 +37,10 @@ class ServerStore(Engine):
     """Caveat of a user's server that does not report the settings that decide its tier."""
 
     def __init__(self, home: Path, tier: Tier, options: Options, server: Any) -> None:
-        self.home, self.tier, self.options, self.server = home, tier, options, server
+        self.home = home
+        self.tier = tier
+        self.options = options
+        self.server = server
         self.name = namespace.store_name(home)
         self.client = self.open_client(server, options)
         try:
@@ -122,18 +125,25 @@ class ServerStore(Engine):
     @property
     def tls(self) -> bool | None:
         """True if connections are encrypted; None if that is unknown."""
-        return self.server.address.secure if isinstance(self.server.address, Address) else False
+        if isinstance(self.server.address, Address):
+            return self.server.address.secure
+        return False
 
     def close(self) -> None:
         self.client.close()
 
     def settings(self) -> Mapping[str, Value | None]:
         names = tuple(dict.fromkeys((*self.shown, *set_option.to_read(self.options))))
-        own = "loopback" if isinstance(self.server.address, Address) else "socket"
+        if isinstance(self.server.address, Address):
+            own = "loopback"
+        else:
+            own = "socket"
         return {**self.read_settings(names), "transport": own if self.server.own else URL, "tls": self.tls}
 
     def files(self) -> Iterable[Path]:
-        return self.own_files() if self.server.own else ()
+        if self.server.own:
+            return self.own_files()
+        return ()
 
     def caveats(self) -> Iterable[Caveat]:
         if self.options.get(SET):
@@ -191,7 +201,10 @@ def server_engine(
 
     def find_unmet_need(options: Options) -> str | None:
         own = program is not None and not options[URL]
-        program_missing = program.explain_missing(str(options.get(PROGRAM, ""))) if own and program else None
+        if own and program:
+            program_missing = program.explain_missing(str(options.get(PROGRAM, "")))
+        else:
+            program_missing = None
         return program_missing or missing_native(options)
 
     own = Installation(
@@ -199,7 +212,10 @@ def server_engine(
         packages=program.packages if isinstance(program, JavaProgram) else (),
         needs=find_unmet_need,
     )
-    chosen = program.setting if isinstance(program, ServerProgram) else None
+    if isinstance(program, ServerProgram):
+        chosen = program.setting
+    else:
+        chosen = None
     return EngineSpec(
         options=(
             user_server.setting(*schemes),

@@ -67,7 +67,9 @@ def with_names(options: Mapping[str, Value], names: Iterable[str]) -> Mapping[st
         return options
     own = names_in([options])
     others = [name for name in names if name not in own]
-    return {**options, READ_BACK: shlex.join(others)} if others else options
+    if others:
+        return {**options, READ_BACK: shlex.join(others)}
+    return options
 
 
 def to_read(options: Mapping[str, Value]) -> tuple[str, ...]:

@@ -59,7 +59,10 @@ def unreachable_error(server: Any, error: BaseException, text: str | None = None
     """Returns the exception for a failed connection to a server, which may be Dyno's or the user's. `text`: the
     error's message, if it isn't its `str`."""
     why = typed_text(error, str(error) if text is None else text)
-    where = "its server" if server.own else mask_password(server.url)
+    if server.own:
+        where = "its server"
+    else:
+        where = mask_password(server.url)
     return Unavailable(f"can't connect to {where}: {' '.join(why.split())}")
 
 

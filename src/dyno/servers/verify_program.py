@@ -24,7 +24,10 @@ def verify(program: Program, path: Path) -> None:
     Files are hashed once; afterwards their inodes, sizes and times are compared, which are kept in the state
     directory. Only root can set the change time of a file.
     """
-    files = sorted(path.iterdir()) if isinstance(program.source, Jars) else [path]
+    if isinstance(program.source, Jars):
+        files = sorted(path.iterdir())
+    else:
+        files = [path]
     for place in (directories.cache(), program.home.parent, program.home, path, *files):
         _check_owner(place)
     stats = [(file, file.stat()) for file in files]
@@ -35,7 +38,10 @@ def verify(program: Program, path: Path) -> None:
     if known.get("identity") == identity:
         return
     digest = sha256(program, files)
-    expected = known.get("sha256") if isinstance(program.source, GoModule) else program.source.sha256
+    if isinstance(program.source, GoModule):
+        expected = known.get("sha256")
+    else:
+        expected = program.source.sha256
     if expected not in (None, digest):
         raise Refused(
             f"{path} is not what was installed: its SHA-256 is {digest}, not {expected}; dyno install gets it again"

@@ -18,7 +18,10 @@ from dyno.fields import Sample
 from dyno.results import Attempt, Run
 from dyno.stats.cache import cache_by_run
 
-BOOK, GROUP, CHAIN, DIFFERS = "answers_book", "answers_group", "answers_chain", "answers_differ"
+BOOK = "answers_book"
+GROUP = "answers_group"
+CHAIN = "answers_chain"
+DIFFERS = "answers_differ"
 OWN_REMEDY = "answers_remedy"
 """Fact with the suite's own remedy for answers that differ from trial to trial."""
 REMEDY = "compare the columns that are determined, order by a unique key, or compare the number of rows"
@@ -84,7 +87,10 @@ def _judge(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], referen
         if any(reference in (cells[cell].engine, *cells[cell].options.values()) for cell in group)
     ]
     largest = sorted(steady, key=len)[-2:]
-    right = referred[0] if reference and len(referred) == 1 else largest[1]
+    if reference and len(referred) == 1:
+        right = referred[0]
+    else:
+        right = largest[1]
     tie = right is largest[1] and not referred and len(largest[0]) == len(largest[1])
     for cell, sample in samples:
         if cell in unsteady:

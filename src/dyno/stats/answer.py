@@ -61,7 +61,9 @@ class Answer:
     @property
     def tier(self) -> Tier | None:
         """The tier; None if nothing is stored, and for an answer across tiers."""
-        return self.tiers[0] if len(self.tiers) == 1 else None
+        if len(self.tiers) == 1:
+            return self.tiers[0]
+        return None
 
     def is_covered_by(self, other: Answer) -> bool:
         """Returns whether the other answer covers all phases and the best engine of this one."""

@@ -122,7 +122,9 @@ def capacity(limits: Sequence[Limit], probes: Sequence[Probe]) -> Capacity:
         return replace(unknown, kind=FAILED)
     if not rounds:
         if last is None:
-            return replace(unknown, kind=NONE) if held is None and len(valid) >= EXPLORES else unknown
+            if held is None and len(valid) >= EXPLORES:
+                return replace(unknown, kind=NONE)
+            return unknown
         if worst_excess(limits, last) > 0:
             return replace(unknown, kind=UNSUSTAINED)
         return Capacity(AT_LEAST, last.rate, last.rate)

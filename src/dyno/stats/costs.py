@@ -21,11 +21,17 @@ CURRENCY, KEPT_GB, MILLIONS, LOAD, HEADROOM, OF, MACHINES = KEYS = (
     *("currency", "kept_gb", "millions", "load", "headroom"),
     *("prices", "machines"),
 )
-MONTH, GB_MONTH, HOUR = "month", "kept_gb_month", "hour"
-SERVED, KEPT, BYTES = "served", "kept_bytes", "_bytes"
+MONTH = "month"
+GB_MONTH = "kept_gb_month"
+HOUR = "hour"
+SERVED = "served"
+KEPT = "kept_bytes"
+BYTES = "_bytes"
 HOURS = 730
 """Hours in a month, as cloud providers count them."""
-MILLION, GB, HOUR_SECONDS = 1e6, 1e9, 3600
+MILLION = 1e6
+GB = 1e9
+HOUR_SECONDS = 3600
 MOST_NAME, MOST = 12, 1e15
 CEILING = 1e-9
 """Rounding error that is no reason for another machine."""
@@ -80,7 +86,10 @@ class Cost:
 
     def as_data(self) -> dict[str, Any]:
         """Returns the cost as plain JSON."""
-        search = {} if self.machines is None else {"machines": list(self.machines), "month_most": self.month_most}
+        if self.machines is None:
+            search = {}
+        else:
+            search = {"machines": list(self.machines), "month_most": self.month_most}
         return {"million": self.million, "month": self.month, **search}
 
 
@@ -112,7 +121,10 @@ def read_prices(path: Path) -> Prices:
             raise UsageError(f"{where}: expected the price of an {HOUR} or of a {MONTH}, such as {HOUR} = 0.34")
         ((name, price),) = value.items()
         hours[machine] = _number(f"{where}: {name}", price) / (1 if name == HOUR else HOURS)
-    load = None if LOAD not in data else _number(f"{path}: {LOAD}", data[LOAD])
+    if LOAD not in data:
+        load = None
+    else:
+        load = _number(f"{path}: {LOAD}", data[LOAD])
     headroom = _number(f"{path}: {HEADROOM}", data.get(HEADROOM, 0))
     if headroom >= 100:
         raise UsageError(f"{path}: {HEADROOM} = {literal(data[HEADROOM])}: expected percent below 100")
@@ -217,8 +229,12 @@ def _machines(capacity: Estimate | None, load: float, headroom: float) -> tuple[
 
 def _amount(value: object) -> float | None:
     """Returns None unless the value is a number of at least 0, because a negative amount has no price."""
-    return float(value) if isinstance(value, int | float) and value >= 0 else None
+    if isinstance(value, int | float) and value >= 0:
+        return float(value)
+    return None
 
 
 def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+    if value is not None and math.isfinite(value):
+        return value
+    return None

@@ -121,7 +121,9 @@ def _make_prediction(middle: float, half: float) -> Predicted:
 
 
 def as_tuple(place: Place) -> tuple[float, ...]:
-    return place if isinstance(place, tuple) else (place,)
+    if isinstance(place, tuple):
+        return place
+    return (place,)
 
 
 def fit(points: Sequence[tuple[Place, float]]) -> Fit | None:

@@ -61,7 +61,9 @@ def _preparation(run: Run) -> dict[str, str]:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     # Run files come from strangers.
-    return value if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return value
+    return {}
 
 
 def _statements(text: str) -> list[str]:

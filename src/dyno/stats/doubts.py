@@ -154,7 +154,10 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
     still = min(opened, key=lambda sample: sample.elapsed_ns / (sample.wall_ns or 1), default=None)
     if still is not None and (percent := (1 - still.elapsed_ns / (still.wall_ns or 1)) * 100) > STOOD_PERCENT:
         seconds = (still.wall_ns or 1) / 1e9
-        offered = "" if still.due is None else f"{still.due / seconds:,.0f} operations a second were offered and "
+        if still.due is None:
+            offered = ""
+        else:
+            offered = f"{still.due / seconds:,.0f} operations a second were offered and "
         served = (still.operations - still.errors) / seconds
         short = f"stood {percent:.0f} %"
         yield _doubt("pauses", short, "pauses of schedule", percent=percent, offered=offered, served=served)
@@ -206,7 +209,10 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _machines(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about clients on other machines."""
-    consequence = _ROWS["not compared"]["text"] if row.limit is not None else ""
+    if row.limit is not None:
+        consequence = _ROWS["not compared"]["text"]
+    else:
+        consequence = ""
     for each in find_doubts(row.samples, row.latency_ns["p50"], consequence):
         yield _doubt(each.code, each.short, each.sentence, **each.values)
 
@@ -247,7 +253,10 @@ def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if longest is None or longest <= max(STALL_NS, STALL_TIMES * typical):
         return
     worst = max(row.samples, key=lambda sample: percentiles([sample.histogram])["max"] or 0)
-    moment = "" if worst.slowest_at_ns is None else f" at {worst.slowest_at_ns / 1e9:.1f} s"
+    if worst.slowest_at_ns is None:
+        moment = ""
+    else:
+        moment = f" at {worst.slowest_at_ns / 1e9:.1f} s"
     began = moment and f", and began{moment} of the phase"
     short = f"stall {longest / 1e9:.1f} s{moment}"
     yield _doubt("stall", short, longest=longest / 1e9, began=began, typical=typical / 1e6)
@@ -256,7 +265,10 @@ def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
 def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if row.temperature == "lukewarm":
         percent = row.resident_percent
-        resident = "" if percent is None else f"; {percent:.1f} % of its files were in the page cache"
+        if percent is None:
+            resident = ""
+        else:
+            resident = f"; {percent:.1f} % of its files were in the page cache"
         yield _doubt("lukewarm", "lukewarm", resident=resident)
 
 
@@ -264,7 +276,10 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about clients that may be the limit themselves, and about clients that share cores. See
     `dyno.stats.load_limit` for rows that are not compared."""
     available = run.header.host.cpu.usable_cores
-    consequence = _ROWS["not compared"]["text"] if row.limit is not None else ""
+    if row.limit is not None:
+        consequence = _ROWS["not compared"]["text"]
+    else:
+        consequence = ""
     clients = 0.0
     for sample in (sample for sample in row.samples if not sample.machines):
         used = client_percent(sample, available)
@@ -298,7 +313,9 @@ def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
     cost_ns = None if wakeups is None else wakeups.cost_ns
     if not cost_ns or run.plan.awake or row.cell.floor:
         return
-    percent, count, worst = 0.0, 0, None
+    percent = 0.0
+    count = 0
+    worst = None
     for sample in (s for s in row.samples if s.server is not None or s.clients > 1):
         # An upper limit of the wake-ups: how often clients and server gave up their core to wait. An open loop's
         # waits for due operations are in no latency, so they don't count.
@@ -307,7 +324,9 @@ def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
         wake_ups = sum(known) - (0 if sample.response is None else sample.operations)
         share = wake_ups * cost_ns / max(sample.busy_ns, 1) * 100
         if len(known) == len(switches) and share > percent:
-            percent, count, worst = share, wake_ups, sample
+            percent = share
+            count = wake_ups
+            worst = sample
     if worst is not None and percent > WAKE_UP_PERCENT:
         percent, operations = min(percent, 100.0), max(worst.operations, 1)
         figures = {"count": count / operations, "busy": worst.busy_ns / operations / 1000}
@@ -328,7 +347,10 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
     failed = [attempt for attempt in row.attempts if attempt.outcome != "ok"]
     if failed and row.valid:
         outcomes = ", ".join(sorted({attempt.outcome for attempt in failed}))
-        where = f" (in {failed[0].phase})" if failed[0].phase else ""
+        if failed[0].phase:
+            where = f" (in {failed[0].phase})"
+        else:
+            where = ""
         counts = {"failed": len(failed), "attempts": len(row.attempts)}
         yield _doubt("attempts", outcomes, None, first=failed[0].why, where=where, **counts)
 
@@ -346,7 +368,10 @@ def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
     kinds = row.latency_by_kind_ns
     # The kinds that write, if the run file says which ones do.
     writing = [kind for kind, writes in row.about.kinds.items() if writes and kind in kinds]
-    medians = [kinds[kind]["p50"] for kind in writing] if kinds else [row.latency_ns["p50"]]
+    if kinds:
+        medians = [kinds[kind]["p50"] for kind in writing]
+    else:
+        medians = [row.latency_ns["p50"]]
     fastest = min((ns for ns in medians if ns is not None), default=None)
     if fastest is not None and fastest < FASTEST_FLUSH_NS:
         yield _doubt("flush", "flush", micros=fastest / 1000)

@@ -137,7 +137,9 @@ def tail(t: float, degrees: float) -> float:
     """Returns the probability of a value above `t`."""
     whole = degrees + t * t
     half = _beta(degrees / whole, t * t / whole, degrees / 2, 0.5) / 2
-    return half if t >= 0 else 1 - half
+    if t >= 0:
+        return half
+    return 1 - half
 
 
 @lru_cache(maxsize=4096)
@@ -170,7 +172,10 @@ def _beta(x: float, rest: float, a: float, b: float) -> float:
     fraction = d
     for number in range(2, MOST_FRACTION_TERMS):
         m, at = number // 2, a + number
-        numerator = -(a + m) * (a + b + m) if number % 2 else m * (b - m)
+        if number % 2:
+            numerator = -(a + m) * (a + b + m)
+        else:
+            numerator = m * (b - m)
         term = numerator * x / ((at - 1) * at)
         c, d = 1 + term / c, 1 / (1 + term * d)
         fraction *= c * d

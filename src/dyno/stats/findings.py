@@ -99,7 +99,10 @@ def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
     results = []
     for finding in findings:
         checks = list[Check]()
-        shortfalls = tuple(_shortfalls(run, finding)) if finding.claims else ()
+        if finding.claims:
+            shortfalls = tuple(_shortfalls(run, finding))
+        else:
+            shortfalls = ()
         for claim in () if shortfalls else finding.claims:
             if claim.of not in engines:
                 checks.append(Check(claim, UNCLEAR, "", None, "", why="it is not in the run"))
@@ -161,7 +164,10 @@ def _fits(cell: Cell, claim: Claim, own: Mapping[str, object]) -> bool:
 
 
 def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim) -> Check:
-    why = NOT_MEASURED if other is None else _why_not(row, other, claim)
+    if other is None:
+        why = NOT_MEASURED
+    else:
+        why = _why_not(row, other, claim)
     if other is None or why:
         return Check(claim, UNCLEAR, row.phase, row.cell, name, why=why)
     tiers = row.cell.tier_name, other.cell.tier_name
@@ -234,4 +240,6 @@ def _share(failed: int, attempts: int, least: float) -> str:
     chances = [math.comb(attempts, n) * least**n * (1 - least) ** (attempts - n) for n in range(attempts + 1)]
     if sum(chances[failed:]) < doubt:
         return CONFIRMED
-    return CONTRADICTED if sum(chances[: failed + 1]) < doubt else UNCLEAR
+    if sum(chances[: failed + 1]) < doubt:
+        return CONTRADICTED
+    return UNCLEAR

@@ -51,7 +51,9 @@ WIDEST = 30
 GROWN = 2
 """Factor by which sizes on disk must grow from the least to the largest. Else most of the size is a fixed part, such
 as files that an engine allocates in advance."""
-TIME, DISK, TRIAL = "time", "disk", "whole trial"
+TIME = "time"
+DISK = "disk"
+TRIAL = "whole trial"
 """Kinds of figures: time of a phase, size on disk after a phase that writes, and time of all that a trial does."""
 PROPORTION = 1e-3
 """Items that differ by less from a proportion to the parameters are in proportion."""
@@ -109,10 +111,15 @@ class Growth:
     def predict(self, place: Place) -> Predicted | None:
         """Returns the figure at a place by the best curve, with an interval that spans those of all curves that
         deviate little more. Returns None without a fit. `refusal` says whether it may be reported."""
-        return self._predict(self.fit, place) if self.fit else None
+        if self.fit:
+            return self._predict(self.fit, place)
+        return None
 
     def _predict(self, power: Fit, place: Place) -> Predicted:
-        curves: list[Fit | Sum] = [self.line] if self.line else [power, *self.sums]
+        if self.line:
+            curves: list[Fit | Sum] = [self.line]
+        else:
+            curves = [power, *self.sums]
         best = min(curves, key=lambda curve: curve.error)
         # Close to the ratio of two standard deviations that differ significantly: the F test's, for 2 to 8 degrees
         # of freedom.
@@ -153,7 +160,9 @@ class Growth:
     def items_at(self, value: float) -> float | None:
         """Returns the number of items at a value of one parameter; None if it is not proportional to the value."""
         shares = {count / as_tuple(at)[0] for at, count in self.items.items()}
-        return next(iter(shares)) * value if shares and max(shares) - min(shares) <= 1e-9 * max(shares) else None
+        if shares and max(shares) - min(shares) <= 1e-9 * max(shares):
+            return next(iter(shares)) * value
+        return None
 
 
 def fit_line(points: Sequence[tuple[Place, float]], items: Mapping[Place, int]) -> Sum | None:
@@ -181,7 +190,10 @@ def growths(
     """Returns the growth of every engine and phase with several values of the parameter, in the order of the run. A
     value whose phase was ended by its budget is left out, because its time depends on the budget; the growth names
     it. `also`: further parameters of the fit. The kind TRIAL has one growth of each engine."""
-    parts = growths(run, parameter, held_out, also) if kind == TRIAL else []
+    if kind == TRIAL:
+        parts = growths(run, parameter, held_out, also)
+    else:
+        parts = []
     names = (parameter, *also)
     fitted = list[Growth]()
     for key, group in _groups(run, names, kind).items():
@@ -230,7 +242,10 @@ def _groups(run: Run, names: Sequence[str], kind: str) -> dict[tuple[object, ...
             continue
         if kind == DISK and not row.about.writes:
             continue
-        place: Place = tuple(numbers) if len(numbers) > 1 else numbers[0]
+        if len(numbers) > 1:
+            place: Place = tuple(numbers)
+        else:
+            place = numbers[0]
         group = groups.setdefault(_key(row.cell, row.phase, names), _Group(row))
         if not row.valid:
             group.left_out[place] = row.why or "it has no figure"
@@ -245,5 +260,9 @@ def _groups(run: Run, names: Sequence[str], kind: str) -> dict[tuple[object, ...
 
 def _figure(row: CellSummary, kind: str, trials: Sequence[int] | None) -> float | None:
     if kind == TRIAL:
-        return median(trials) if trials else None
-    return row.elapsed_ns if kind == TIME else row.bytes_on_disk
+        if trials:
+            return median(trials)
+        return None
+    if kind == TIME:
+        return row.elapsed_ns
+    return row.bytes_on_disk

@@ -94,13 +94,17 @@ def verdicts(run: Run) -> dict[Pair, Verdict]:
 
 def _name(cell: Cell) -> str:
     """Returns the row's label. Other users may give the same label to another engine, so it isn't used alone."""
-    return cell.label if cell.name is None else f"{cell.name} ({cell.asked})"
+    if cell.name is None:
+        return cell.label
+    return f"{cell.name} ({cell.asked})"
 
 
 def _definition(run: Run) -> str:
     """Returns the hash of the user's definition of the work; empty for a suite of Dyno's."""
     definition = defined_work(run.header.definition)
-    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8] if definition else ""
+    if definition:
+        return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
+    return ""
 
 
 def count(results: Sequence[Result]) -> Standing:

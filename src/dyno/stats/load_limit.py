@@ -127,4 +127,6 @@ def _limiting_percent(sample: Sample, available: float | None) -> float | None:
         return None
     here = both is not None and not sample.machines
     exhausted = here and (both or 0.0) > CORES_PERCENT and cpu_ns(sample.client) > cpu_ns(sample.server)
-    return client if client > CLIENT_PERCENT or exhausted else None
+    if client > CLIENT_PERCENT or exhausted:
+        return client
+    return None

@@ -111,7 +111,10 @@ def leftovers(directories: Sequence[str], servers: Sequence[str]) -> Iterator[Fi
     """Yields a finding on what an earlier run left in the work directory, if anything."""
     if directories:
         count = f"{len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
-        running = f" and the running server{'s' * (len(servers) > 1)} {', '.join(servers)}" if servers else ""
+        if servers:
+            running = f" and the running server{'s' * (len(servers) > 1)} {', '.join(servers)}"
+        else:
+            running = ""
         where = ", ".join(directories[:3]) + (", …" if len(directories) > 3 else "")
         yield _make_finding("left-behind", "warn" if servers else "ok", left=f"{count}{running}: {where}")
 
@@ -133,7 +136,10 @@ def _load(host: Host) -> Iterator[Finding]:
     now = host.pressure.steal_percent
     steal = max((percent for percent in (now, host.steal_percent) if percent is not None), default=0.0)
     if steal > STEAL_PERCENT:
-        severity: Severity = "bad" if steal > STEAL_BAD_PERCENT else "warn"
+        if steal > STEAL_BAD_PERCENT:
+            severity: Severity = "bad"
+        else:
+            severity = "warn"
         yield _make_finding("steal", severity, percent=steal, when="right now" if steal == now else "since boot")
     memory = host.memory
     if memory.swap_used_bytes is not None and memory.swap_used_bytes > SWAP_SHARE * (memory.total_bytes or 0):
@@ -162,13 +168,19 @@ def _processor(host: Host) -> Iterator[Finding]:
         yield _make_finding("governor", "warn", governor=cpu.governor)
     if cpu.governor is None and cpu.virtualised:
         yield _make_finding("virtual-machine", "ok")
-    wake_up = None if host.wakeups is None else host.wakeups.cost_ns
+    if host.wakeups is None:
+        wake_up = None
+    else:
+        wake_up = host.wakeups.cost_ns
     if wake_up is not None and wake_up > SLOW_WAKE_UP_NS:
         yield _make_finding("wake-ups", "ok", micros=wake_up / 1000)
     source = host.clock.source
     cost = host.clock.cost_ns
     if source is not None and source not in _CHEAP_CLOCKS:
-        price = "" if cost is None else f" ({cost:.0f} ns a reading)"
+        if cost is None:
+            price = ""
+        else:
+            price = f" ({cost:.0f} ns a reading)"
         yield _make_finding("clock-source", "warn", source=source, price=price)
     elif cost is not None and cost > SLOW_CLOCK_NS:
         yield _make_finding("slow-clock", "warn", ns=cost)
@@ -203,14 +215,20 @@ def shares(run: Run) -> list[CeilingShare]:
     for row in (row for row in summarize(run) if row.valid and row.samples and not row.cell.floor):
         commits = row.cell.tier is Tier.POWER and row.about.writes and not any(sample.bulk for sample in row.samples)
         rate = median(sample.operations / max(sample.elapsed_ns, 1) * 1e9 for sample in row.samples)
-        moved = None if row.bandwidth is None else row.bandwidth.median
+        if row.bandwidth is None:
+            moved = None
+        else:
+            moved = row.bandwidth.median
         cores = list[float]()
         for sample in row.samples:
             usages = [usage for usage in (sample.client, sample.server) if usage]
             used = [usage.get(name) for usage in usages for name in ("user_ns", "system_ns")]
             if used and None not in used and sample.elapsed_ns > 0:
                 cores.append(sum(ns or 0 for ns in used) / sample.elapsed_ns)
-        flushed = rate / flushes if commits and flushes else None
+        if commits and flushes:
+            flushed = rate / flushes
+        else:
+            flushed = None
         bandwidth = moved / memory if moved and memory else None
         shares.append(
             CeilingShare(row, flushed, bandwidth, median(cores) if len(cores) == len(row.samples) else None)

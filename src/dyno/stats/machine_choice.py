@@ -199,7 +199,9 @@ def _why_unusable(run: Run, row: CellSummary) -> str:
         return "not proven to be cold"
     if unflushed := next((doubt for doubt in doubts(row, run) if doubt.code in UNFLUSHED), None):
         return f"less durable than the tier says: {unflushed.text}"
-    return "" if speeds(row, choose_metric([row])) else "no speed"
+    if speeds(row, choose_metric([row])):
+        return ""
+    return "no speed"
 
 
 def _lines(usable: Mapping[str, Mapping[Key, CellSummary]]) -> list[Line]:
@@ -209,7 +211,10 @@ def _lines(usable: Mapping[str, Mapping[Key, CellSummary]]) -> list[Line]:
         row, by = usable[names[0]][key], choose_metric([usable[name][key] for name in names])
         if len(names) > 1 and all(speeds(usable[name][key], by) for name in names):
             params = " ".join(f"{name}={value}" for name, value in row.cell.params.items())
-            alone = f"{row.phase} {row.cell.label} {params}" if by is CAPACITY else ""
+            if by is CAPACITY:
+                alone = f"{row.phase} {row.cell.label} {params}"
+            else:
+                alone = ""
             work = Work(str(key[0]), row.cell.tier, row.temperature, by, alone)
             by_work.setdefault(work, []).append(key)
     lines = []

@@ -35,7 +35,9 @@ class Metric:
         value = self.of(sample)
         if not value:
             return None
-        return 1 / value if self.inverse else value
+        if self.inverse:
+            return 1 / value
+        return value
 
 
 class CapacitySpeeds(dict[int, float]):
@@ -66,7 +68,9 @@ def _add_figures(sample: Sample, client: float | None, server: float | None) -> 
     """Returns the sum of the client's and the server's figure; None if either is unknown."""
     if sample.server is None:
         return client
-    return None if client is None or server is None else client + server
+    if client is None or server is None:
+        return None
+    return client + server
 
 
 def _cpu(sample: Sample) -> float | None:
@@ -117,9 +121,16 @@ def choose_metric(rows: Sequence[CellSummary]) -> Metric:
         return CAPACITY
     samples = [sample for row in rows for sample in row.samples]
     if samples and all(sample.response is not None for sample in samples):
-        return RESPONSE if all(RESPONSE.of(sample) for sample in samples) else TYPICAL_RESPONSE
-    own = METRICS.get(rows[0].about.metric, THROUGHPUT) if rows else THROUGHPUT
-    return own if any(own.speed(sample) for sample in samples) else THROUGHPUT
+        if all(RESPONSE.of(sample) for sample in samples):
+            return RESPONSE
+        return TYPICAL_RESPONSE
+    if rows:
+        own = METRICS.get(rows[0].about.metric, THROUGHPUT)
+    else:
+        own = THROUGHPUT
+    if any(own.speed(sample) for sample in samples):
+        return own
+    return THROUGHPUT
 
 
 def estimate_metric(row: CellSummary, by: Metric) -> Estimate | None:
@@ -128,7 +139,9 @@ def estimate_metric(row: CellSummary, by: Metric) -> Estimate | None:
     if by is THROUGHPUT or by is CAPACITY:
         return row.throughput
     values = [value for sample in row.samples if (value := by.of(sample))]
-    return estimate(values) if values else None
+    if values:
+        return estimate(values)
+    return None
 
 
 def rank(row: CellSummary) -> float | None:
@@ -140,7 +153,9 @@ def rank(row: CellSummary) -> float | None:
     values = None if by is THROUGHPUT else speeds(row, by)
     if values:
         return median(values.values())
-    return None if row.throughput is None else row.throughput.median
+    if row.throughput is None:
+        return None
+    return row.throughput.median
 
 
 def speeds(row: CellSummary, by: Metric) -> dict[int, float]:

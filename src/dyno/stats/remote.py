@@ -8,7 +8,9 @@ from typing import Any
 from dyno.fields import Sample
 from dyno.stats.load_limit import CLIENT_PERCENT, machine_percent
 
-UNEVEN_PERCENT, NETWORK_PERCENT, CLOCK_PERCENT = 80.0, 25.0, 1.0
+UNEVEN_PERCENT = 80.0
+NETWORK_PERCENT = 25.0
+CLOCK_PERCENT = 1.0
 LATE_PERCENT, LATE_NS = 10.0, 50_000
 """Limits of lateness, as for clients on this machine."""
 
@@ -62,6 +64,6 @@ def _rate(machine: Mapping[str, Any]) -> float:
 
 def _middle(sample: Sample, host: str) -> float:
     """Returns the median rate of all machines; 0 if `host` is the only one, or has no clients in this sample."""
-    return (
-        median(map(_rate, sample.machines.values())) if host in sample.machines and len(sample.machines) > 1 else 0.0
-    )
+    if host in sample.machines and len(sample.machines) > 1:
+        return median(map(_rate, sample.machines.values()))
+    return 0.0

@@ -60,7 +60,9 @@ class Searched:
         found = self.capacity
         if found.kind == FOUND and found.rate is not None:
             return Estimate(found.rate, found.low, found.high)
-        return Estimate(found.rate, None, None) if found.kind == AT_LEAST and found.rate is not None else None
+        if found.kind == AT_LEAST and found.rate is not None:
+            return Estimate(found.rate, None, None)
+        return None
 
     def as_data(self) -> dict[str, Any]:
         """Returns the search as plain JSON."""
@@ -99,7 +101,10 @@ def search_of(run: Run, attempts: Sequence[Attempt]) -> Searched | None:
     ]
     broke = [(p.stage == LAST, -p.rate, -at) for at, p in enumerate(probes) if not p.failed]
     best = max(held or broke, default=None)
-    found = Capacity(FAILED) if closed and most is None else capacity(limits, probes)
+    if closed and most is None:
+        found = Capacity(FAILED)
+    else:
+        found = capacity(limits, probes)
     if found.kind == UNFINISHED and run.ending is not None:
         found = replace(found, kind=OUT_OF_TIME, rate=None, center=None)
     return Searched(
@@ -124,16 +129,23 @@ def few_operations(found: Searched, limits: Sequence[Limit], stage: str) -> list
 
 def why_no_figure(found: Searched, limits: Sequence[Limit]) -> str | None:
     """Returns why a search has no figure; None if it has one."""
-    kind, low, high = found.capacity.kind, found.capacity.low, found.capacity.high
+    kind = found.capacity.kind
+    low = found.capacity.low
+    high = found.capacity.high
     if kind in (FOUND, AT_LEAST):
         return None
     if kind == UNFINISHED:
         return "not measured yet"
     if kind == FAILED:
-        return found.lost[-1] if found.lost else "it failed"
+        if found.lost:
+            return found.lost[-1]
+        return "it failed"
     between = f"between {0 if low is None else low:,.0f} and {high or 0:,.0f}/s"
     if kind == OUT_OF_TIME:
-        bound = "" if found.bound_s is None else f"{found.bound_s:,.0f} s (--within) and "
+        if found.bound_s is None:
+            bound = ""
+        else:
+            bound = f"{found.bound_s:,.0f} s (--within) and "
         known = between if high else "no probe broke a limit"
         return f"out of time: no further probe fits into {bound}a trial's --timeout; {known}"
     if kind == UNSTEADY:

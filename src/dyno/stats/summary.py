@@ -266,15 +266,25 @@ def server_cpu_ns(sample: Sample) -> float | None:
 
 
 def _cpu_ns(used: Mapping[str, int | None] | None, items: int, step_ns: int) -> float | None:
-    parts = [used.get(name) for name in ("user_ns", "system_ns")] if used is not None else [None]
-    whole = None if None in parts else sum(part or 0 for part in parts)
-    return None if whole is None or whole < LEAST_STEPS * step_ns or items <= 0 else whole / items
+    if used is not None:
+        parts = [used.get(name) for name in ("user_ns", "system_ns")]
+    else:
+        parts = [None]
+    if None in parts:
+        whole = None
+    else:
+        whole = sum(part or 0 for part in parts)
+    if whole is None or whole < LEAST_STEPS * step_ns or items <= 0:
+        return None
+    return whole / items
 
 
 def _middle(figures: Sequence[float | None]) -> float | None:
     """Returns the median; None if any figure is unknown."""
     known = [figure for figure in figures if figure is not None]
-    return float(median(known)) if known and len(known) == len(figures) else None
+    if known and len(known) == len(figures):
+        return float(median(known))
+    return None
 
 
 def _percentiles_of_each(
@@ -305,7 +315,10 @@ def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
             whole = middle == int(middle) and all(isinstance(value, int) for value in known)
             facts[name] = int(middle) if whole else middle
         else:
-            facts[name] = values[0] if len(set(values)) == 1 else None
+            if len(set(values)) == 1:
+                facts[name] = values[0]
+            else:
+                facts[name] = None
     return facts
 
 
@@ -323,7 +336,10 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
         return f"{ended.outcome}{where}: {ended.why}"
     if all(sample.items <= 0 for sample in samples):
         never_due = all(sample.due == 0 for sample in samples)
-        nothing = "no operation was due: measure for longer, by --duration" if never_due else "nothing was done"
+        if never_due:
+            nothing = "no operation was due: measure for longer, by --duration"
+        else:
+            nothing = "nothing was done"
         return f"error: {samples[0].first_error or nothing}"
     # The mean over trials, because a trial that fails fast has many more operations. An outside tool repeats
     # transactions that the server aborts: these are counted as errors, but are not failures.
@@ -349,7 +365,10 @@ def widest(run: Run, until: float) -> str | None:
     wide = max(rows, key=_reach, default=None)
     if wide is None or _reach(wide) <= until:
         return None
-    text = "too few samples" if math.isinf(_reach(wide)) else f"±{_reach(wide) * 100:.1f} %"
+    if math.isinf(_reach(wide)):
+        text = "too few samples"
+    else:
+        text = f"±{_reach(wide) * 100:.1f} %"
     return f"{wide.cell.asked} in {wide.phase}: {text}, wanted ±{until * 100:g} %"
 
 
@@ -360,5 +379,10 @@ def unsure_floors(run: Run) -> set[int]:
 
 
 def _reach(row: CellSummary) -> float:
-    reach = None if row.throughput is None else row.throughput.reach
-    return math.inf if reach is None else reach
+    if row.throughput is None:
+        reach = None
+    else:
+        reach = row.throughput.reach
+    if reach is None:
+        return math.inf
+    return reach

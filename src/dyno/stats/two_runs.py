@@ -196,7 +196,8 @@ def block_starts(run: Run) -> dict[int, datetime]:
         except ValueError:
             return {}
         # Early versions wrote UTC times without a time zone.
-        start = start if start.tzinfo else start.replace(tzinfo=timezone.utc)
+        if not (start.tzinfo):
+            start = start.replace(tzinfo=timezone.utc)
         starts[attempt.block] = min(start, starts.get(attempt.block, start))
     return starts
 
@@ -230,10 +231,16 @@ def compare_speeds(
     if paired:
         ratios = [new[block] / old[block] for block in sorted(new) if block in old]
         fewest, ratio = len(ratios), median(ratios or [0.0])
-        middle = center(ratios) if fewest >= FEWEST_TRIALS else None
+        if fewest >= FEWEST_TRIALS:
+            middle = center(ratios)
+        else:
+            middle = None
     else:
         fewest, ratio = min(len(old), len(new)), median(new.values()) / median(old.values())
-        middle = compare_unpaired(list(new.values()), list(old.values())) if fewest >= FEWEST_TRIALS else None
+        if fewest >= FEWEST_TRIALS:
+            middle = compare_unpaired(list(new.values()), list(old.values()))
+        else:
+            middle = None
     return middle, judge(middle, ratio, fewest, margin, confidence)
 
 
@@ -256,9 +263,15 @@ def facts(run: Run, labels: Collection[str | None] = ()) -> dict[tuple[str, str]
     facts that change all the time. Engines come last, each with its version; rows with one of these labels are called
     by it, and have their engine and options too."""
     loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
-    names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
+    if loops:
+        names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")}
+    else:
+        names = {}
     tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
-    reported = {"reported by": " and ".join(tools)} if tools else {}
+    if tools:
+        reported = {"reported by": " and ".join(tools)}
+    else:
+        reported = {}
     loop = {name: " and ".join(values) for name, values in names.items()}
     dyno = {"version": run.header.dyno, **reported, "loop": loop}
     trees = {
@@ -288,14 +301,23 @@ def _engines(run: Run, labels: Collection[str | None]) -> dict[str, dict[str, An
     tiers = group_values((cell.asked, cell.tier) for cell in run.cells)
     names = {}
     for at, cell in enumerate(run.cells):
-        called = cell.name if cell.name is not None and cell.name in labels else cell.asked
-        names[at] = f"{called} ({cell.tier_name})" if len(set(tiers[cell.asked])) > 1 else called
+        if cell.name is not None and cell.name in labels:
+            called = cell.name
+        else:
+            called = cell.asked
+        if len(set(tiers[cell.asked])) > 1:
+            names[at] = f"{called} ({cell.tier_name})"
+        else:
+            names[at] = called
         if cell.name in labels and not cell.floor:
             engines[names[at]] = {"engine": cell.engine, **{f"option.{key}": of for key, of in cell.options.items()}}
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         if attempt.version is not None and not cell.floor:
-            tier = {} if attempt.tier is None else {"tier": attempt.tier.value}
+            if attempt.tier is None:
+                tier = {}
+            else:
+                tier = {"tier": attempt.tier.value}
             code = from_facts(attempt.facts)
             imported = {} if code is None else code.to_facts()
             known = {"version": attempt.version, **tier, **(attempt.settings or {}), **imported}
@@ -339,7 +361,10 @@ def gate(of: Between, margin: float) -> list[GateResult]:
         ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
         threshold, times = _threshold(change, margin), change.metric.inverse
         verdict = decide(change.center, ratio, blocks, threshold, at in failed, len(of.changes), times)
-        state = verdict.kind if verdict.kind in ("slower", "unclear") else "fine"
+        if verdict.kind in ("slower", "unclear"):
+            state = verdict.kind
+        else:
+            state = "fine"
         results.append(GateResult(change, state, verdict, math.exp(threshold)))
     return results
 
@@ -364,7 +389,10 @@ def decide(
     if failed:
         kind, bound = "slower", _loss(high, times)
     elif low >= threshold:
-        kind, bound = ("faster", math.exp(low) - 1) if low > 0 else ("alike", _loss(low, times))
+        if low > 0:
+            kind, bound = ("faster", math.exp(low) - 1)
+        else:
+            kind, bound = ("alike", _loss(low, times))
     else:
         kind, bound = "unclear", None
         clear = lambda half: center.log + half < threshold or center.log - half >= threshold  # noqa: E731
@@ -374,13 +402,17 @@ def decide(
 
 def _loss(log: float, times: bool) -> float:
     """Returns the share by which the speed is lower, or with `times`, by which the time is longer."""
-    return math.expm1(-log) if times else -math.expm1(log)
+    if times:
+        return math.expm1(-log)
+    return -math.expm1(log)
 
 
 def _threshold(change: Change, margin: float) -> float:
     """Returns the logarithm of the lowest speed that passes, relative to the base's."""
     # A latency that is 5 % longer is a speed of 1 / 1.05.
-    return -math.log1p(margin) if change.metric.inverse else math.log1p(-margin)
+    if change.metric.inverse:
+        return -math.log1p(margin)
+    return math.log1p(-margin)
 
 
 def _find_failed(changes: Sequence[Change], margin: float) -> set[int]:
@@ -400,5 +432,7 @@ def chance(center: Center, threshold: float) -> float:
     logarithm of the lowest relative speed that passes."""
     distance = threshold - center.log
     if not center.error:
-        return 0.0 if distance > 0 else 1.0
+        if distance > 0:
+            return 0.0
+        return 1.0
     return tail(distance / center.error, center.degrees)

@@ -60,7 +60,9 @@ def _kind(low: float, high: float, margin: float) -> str:
         return "faster"
     if high < 0:
         return "slower"
-    return "alike" if max(high, -low) <= math.log1p(margin) else "unclear"
+    if max(high, -low) <= math.log1p(margin):
+        return "alike"
+    return "unclear"
 
 
 def blocks_needed(center: Center, blocks: int, clear: Callable[[float], bool], confidence: float) -> int | None:
@@ -72,4 +74,6 @@ def blocks_needed(center: Center, blocks: int, clear: Callable[[float], bool], c
         return clear(two_sided(confidence, center.degrees + more) * error)
 
     more = bisect_left(range(1, MOST_MORE + 1), True, key=tells) + 1
-    return more if more <= MOST_MORE else None
+    if more <= MOST_MORE:
+        return more
+    return None

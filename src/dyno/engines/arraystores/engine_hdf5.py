@@ -20,7 +20,10 @@ class HDF5(GroupStore):
 
         self._path = home / "stock.h5"
         self.group = h5py.File(self._path, "a")
-        self._compression = None if options["compression"] == "none" else options["compression"]
+        if options["compression"] == "none":
+            self._compression = None
+        else:
+            self._compression = options["compression"]
         self._open(options)
 
     def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any) -> None:

@@ -31,7 +31,10 @@ class TileDB(Engine):
         memory = int(options.get("memory_mib", 0)) << 20
         # A read first loads tiles up to the second limit, and needs the rest for their contents.
         limits = {"sm.mem.total_budget": memory, "sm.mem.tile_upper_memory_limit": memory // 2}
-        self._context = tiledb.Ctx(tiledb.Config(limits)) if memory else None
+        if memory:
+            self._context = tiledb.Ctx(tiledb.Config(limits))
+        else:
+            self._context = None
         self.array: Any = None
         self.uri = str(self._path)
         if "tile_rows" in options:
@@ -99,7 +102,9 @@ class Column:
     def __getitem__(self, rows: slice) -> Any:
         # Depending on its version, TileDB returns a single attribute as an array or in a dict.
         values = self._query[rows]
-        return values[self._name] if isinstance(values, dict) else values
+        if isinstance(values, dict):
+            return values[self._name]
+        return values
 
 
 class Arrays(ChunkedArrays):
@@ -125,8 +130,13 @@ class Arrays(ChunkedArrays):
             # TileDB rejects an empty range.
             return 0
         result = self._engine.array.query(attrs=[name]).agg({name: ["sum"]})[0 : self.rows]
-        value = result["sum"] if isinstance(result, dict) else result
-        return int(value) if BY_NAME[name].exact else float(value)
+        if isinstance(result, dict):
+            value = result["sum"]
+        else:
+            value = result
+        if BY_NAME[name].exact:
+            return int(value)
+        return float(value)
 
     def slice(self, rows: range) -> Chunk:
         return dict(self._engine.array[rows.start : rows.stop])
@@ -151,7 +161,9 @@ class TileDBNdarrays(Ndarrays):
 
     def read(self, region: Region) -> Any:
         values = self._engine.array[region]
-        return values[ARRAY] if isinstance(values, dict) else values
+        if isinstance(values, dict):
+            return values[ARRAY]
+        return values
 
 
 ENGINE = EngineSpec(

@@ -39,7 +39,9 @@ PAGE_BYTES = 2 << 20
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
-    return ZEO(home, INVALIDATIONS) if options["storage"] == ON_ZEO else None
+    if options["storage"] == ON_ZEO:
+        return ZEO(home, INVALIDATIONS)
+    return None
 
 
 class Wendelin(Engine):
@@ -59,7 +61,10 @@ class Wendelin(Engine):
         # By default, the environment variable WENDELIN_CORE_ZBLK_FMT decides when the module is imported.
         file_zodb.ZBlk_fmt_write = str(options["blocks"])
         self._home, self.server = home, server
-        storage = FileStorage(str(home / FILE)) if server is None else open_storage(server, home, CACHE_MIB)
+        if server is None:
+            storage = FileStorage(str(home / FILE))
+        else:
+            storage = open_storage(server, home, CACHE_MIB)
         self._database = ZODB.DB(storage)
         self._connection = self._database.open()
         self.root: Any = self._connection.root()
@@ -123,7 +128,10 @@ class Wendelin(Engine):
         return {**settings, "storage": ON_ZEO, "cache_mib": CACHE_MIB, "invalidation_queue": INVALIDATIONS}
 
     def files(self) -> Iterable[Path]:
-        file = self._home / FILE if self.server is None else self.server.file(self.server.storage(self._home))
+        if self.server is None:
+            file = self._home / FILE
+        else:
+            file = self.server.file(self.server.storage(self._home))
         return [path for path in (file, file.with_suffix(".fs.index")) if path.exists()]
 
 

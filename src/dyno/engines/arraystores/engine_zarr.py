@@ -24,7 +24,10 @@ class Zarr(GroupStore):
         import zarr
 
         self._path = home / "stock.zarr"
-        self._compressors: Any = "auto" if options["compression"] == "zstd" else None
+        if options["compression"] == "zstd":
+            self._compressors: Any = "auto"
+        else:
+            self._compressors = None
         with warnings.catch_warnings():
             # Zarr warns that version 3 of its format has no standard for fixed-length text yet.
             warnings.simplefilter("ignore")

@@ -154,7 +154,10 @@ class Memmap(Engine):
         self.layout = str(self._table.get(LAYOUT.name, LAYOUT.default))
         self._count = home / "rows"
         self.arrays: dict[str, Any] = {}
-        self.rows = int(self._count.read_text()) if self._count.exists() else 0
+        if self._count.exists():
+            self.rows = int(self._count.read_text())
+        else:
+            self.rows = 0
         self._map(self.rows)
 
     def _map(self, rows: int) -> None:

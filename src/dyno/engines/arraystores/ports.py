@@ -27,7 +27,9 @@ LAYOUT = Setting(
 
 def dtypes(layout: str) -> dict[str, Any]:
     """Returns the data types of the arrays, by name."""
-    return {WHOLE: columns.record()} if layout == RECORDS else {name: columns.dtype(name) for name in NAMES}
+    if layout == RECORDS:
+        return {WHOLE: columns.record()}
+    return {name: columns.dtype(name) for name in NAMES}
 
 
 def store(layout: str, arrays: Mapping[str, Any], start: int, chunk: Chunk) -> None:
@@ -47,14 +49,18 @@ class NumpyArrays(Arrays):
         self._layout, self._arrays = layout, arrays
 
     def _column(self, name: str) -> Any:
-        return self._arrays[WHOLE][name] if self._layout == RECORDS else self._arrays[name]
+        if self._layout == RECORDS:
+            return self._arrays[WHOLE][name]
+        return self._arrays[name]
 
     def _store(self, start: int, chunk: Chunk) -> None:
         store(self._layout, self._arrays, start, chunk)
 
     def sum(self, column: str) -> Any:
         value = self._column(column).sum()
-        return int(value) if BY_NAME[column].exact else float(value)
+        if BY_NAME[column].exact:
+            return int(value)
+        return float(value)
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         # NumPy's std would allocate another array of the same size.

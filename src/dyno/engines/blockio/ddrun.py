@@ -51,7 +51,10 @@ def run(target: Target, how: str, block_size: int, size: int, sink: bool = False
         env={**os.environ, "LC_ALL": "C"},
     ).stderr
     match = _COPIED.search(output)
-    copied, seconds = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
+    if match:
+        copied, seconds = (float(match[1]), float(match[2]))
+    else:
+        copied, seconds = (0.0, 0.0)
     errors = [line.removeprefix("dd: ") for line in output.splitlines() if line.startswith("dd: ")]
     elapsed_ns, blocks = round(seconds * 1e9), int(copied) // block_size
     facts: dict[str, Fact] = {"command": shlex.join(words)}

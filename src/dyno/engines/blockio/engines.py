@@ -49,9 +49,14 @@ class Fio(Engine):
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], null: bool = False) -> None:
         self._stack = ExitStack()
-        self.ioengine = NULL if null else str(options["ioengine"])
+        if null:
+            self.ioengine = NULL
+        else:
+            self.ioengine = str(options["ioengine"])
         self.direct = not null and bool(options["direct"]) and self.ioengine != "mmap"
-        self.home, self.target, self.descriptor = home, Target(home, FILE), None
+        self.home = home
+        self.target = Target(home, FILE)
+        self.descriptor = None
         if path := str(options.get("destroy", "")):
             if path.startswith(HELD_PREFIX):
                 self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -105,19 +110,26 @@ class Volume(volume.Volume):
         self._engine = engine
 
     def place(self) -> Path:
-        return self._engine.home if self._engine.descriptor is None else self._engine.path()
+        if self._engine.descriptor is None:
+            return self._engine.home
+        return self._engine.path()
 
     def fits(self, size: int) -> None:
         descriptor = self._engine.descriptor
         if descriptor is not None and (room := blockdevice.size_bytes(descriptor)) < size:
-            area = f"{room // 2**20}m" if room >= 2**20 else str(room)
+            if room >= 2**20:
+                area = f"{room // 2**20}m"
+            else:
+                area = str(room)
             raise Refused(f"the device has {room:,} bytes, and area is {size:,}: use -p area={area} or less")
 
     def fresh(self, size: int) -> str:
         engine = self._engine
         if engine.descriptor is not None:
             self.fits(size)
-            return DISCARDED if blockdevice.discard(engine.descriptor, size) else NOT_DISCARDED
+            if blockdevice.discard(engine.descriptor, size):
+                return DISCARDED
+            return NOT_DISCARDED
         if engine.ioengine == NULL:
             return "nothing is there"
         engine.path().unlink(missing_ok=True)
@@ -201,13 +213,17 @@ class Volume(volume.Volume):
             text=True,
         )
         errors = [line for line in process.stdout.splitlines() if line.startswith(("fio:", "verify:"))]
-        return None if process.returncode == 0 else " ".join([*errors, f"(status {process.returncode})"])
+        if process.returncode == 0:
+            return None
+        return " ".join([*errors, f"(status {process.returncode})"])
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
     if shutil.which(fiorun.PROGRAM) is None:
         return "needs fio: dyno install fio --yes, or apt-get install fio"
-    return None if shutil.which("dd") else "needs dd: apt-get install coreutils"
+    if shutil.which("dd"):
+        return None
+    return "needs dd: apt-get install coreutils"
 
 
 FIO = EngineSpec(

@@ -78,7 +78,10 @@ OUTPUT_OPTIONS = (
 
 def run(words: Sequence[str], target: Target, io: IO, round_ns: int, enough: Enough | None, tool: str) -> Report:
     """Runs the job until it ends or `enough` returns true. Raises Failed."""
-    interval = [f"--status-interval={round_ns // MS}ms"] if round_ns else []
+    if round_ns:
+        interval = [f"--status-interval={round_ns // MS}ms"]
+    else:
+        interval = []
     progress = _Progress(round_ns)
     with subprocess.Popen(
         [*words, *OUTPUT_OPTIONS, *interval],
@@ -105,7 +108,9 @@ def run(words: Sequence[str], target: Target, io: IO, round_ns: int, enough: Eno
 def error_number(output: str) -> int | None:
     """Returns the errno in fio's error message: "fio: pid=7, err=22/file:filesetup.c:805, func=open(volume), …"."""
     match = re.search(r"\berr=\s*(\d+)", output)
-    return None if match is None else int(match[1])
+    if match is None:
+        return None
+    return int(match[1])
 
 
 class _Progress:
@@ -113,7 +118,9 @@ class _Progress:
 
     def __init__(self, round_ns: int) -> None:
         self._round_ns = round_ns
-        self._at_ns, self._operations, self._bins = 0, 0, Bins()
+        self._at_ns = 0
+        self._operations = 0
+        self._bins = Bins()
         self.rounds: list[Round] = []
         self.points: list[dict[str, int]] = []
         self.messages: list[str] = []
@@ -143,7 +150,9 @@ class _Progress:
         new = {value: times for value, count in bins.items() if (times := count - self._bins.get(value, 0)) > 0}
         self.rounds.append(Round(at_ns, lasts_ns, operations - self._operations))
         self.points.append(self._point(self.rounds[-1], new))
-        self._at_ns, self._operations, self._bins = at_ns, operations, bins
+        self._at_ns = at_ns
+        self._operations = operations
+        self._bins = bins
         return True
 
     def _point(self, last: Round, bins: Bins) -> dict[str, int]:

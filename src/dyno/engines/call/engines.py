@@ -57,7 +57,9 @@ class NoCall:
         pass
 
     def function(self, concurrent: bool) -> Callable[..., Any]:
-        return nothing_async if concurrent else return_argument
+        if concurrent:
+            return nothing_async
+        return return_argument
 
     def load(self, reference: str) -> Any:
         raise Refused("it has no code of the user's")

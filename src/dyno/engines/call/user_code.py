@@ -24,7 +24,10 @@ def load(reference: str, directory: Path) -> Any:
     code."""
     source, _, name = reference.rpartition(":")
     try:
-        value: Any = _file(Path(directory, source)) if source.endswith(SUFFIX) else _module(source, directory)
+        if source.endswith(SUFFIX):
+            value: Any = _file(Path(directory, source))
+        else:
+            value = _module(source, directory)
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
@@ -42,7 +45,10 @@ def _file(path: Path) -> ModuleType:
     if path not in _files:
         _search_last(path.parent)
         # A file may have the name of a module that is imported already, such as json.py.
-        name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
+        if path.stem not in sys.modules:
+            name = path.stem
+        else:
+            name = f"_{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise ImportError(f"{path} can't be loaded")

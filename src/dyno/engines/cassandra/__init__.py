@@ -193,7 +193,10 @@ FLUSHED = ("batch", "group")
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     nodes = int(str(options["nodes"]))
     heap = int(str(options["heap_mib"])) or (1_024 if nodes == 1 else 512)
-    period = {"commitlog_sync_period": "10000ms"} if tier is Tier.VOLATILE else {}
+    if tier is Tier.VOLATILE:
+        period = {"commitlog_sync_period": "10000ms"}
+    else:
+        period = {}
     server = Cassandra(home, set_option.combine_settings(TIERS[tier], options, **period), nodes, heap)
     server.copies = copies = int(str(options["replication"])) or min(nodes, 3)
     required = {"ONE": 1, "TWO": 2, "QUORUM": copies // 2 + 1, "ALL": copies}[str(options["consistency"])]
@@ -236,7 +239,9 @@ class Cass(ServerStore):
 
     @property
     def replication(self) -> int:
-        return int(self.server.copies) if self.server.own else int(str(self.options["replication"])) or 3
+        if self.server.own:
+            return int(self.server.copies)
+        return int(str(self.options["replication"])) or 3
 
     def durability(self) -> Mapping[str, str | None]:
         row = self.client.execute(f"SELECT value FROM system_views.settings WHERE name = '{SYNC}'").one()
@@ -244,7 +249,9 @@ class Cass(ServerStore):
 
     @staticmethod
     def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
-        return None if tier is Tier.VOLATILE or settings[SYNC] in FLUSHED else f"{SYNC}={settings[SYNC]}"
+        if tier is Tier.VOLATILE or settings[SYNC] in FLUSHED:
+            return None
+        return f"{SYNC}={settings[SYNC]}"
 
     def connect(self) -> Any:
         """Returns a new session on this store's keyspace."""
@@ -281,7 +288,9 @@ class Cass(ServerStore):
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        return " ".join(str(error).split()) if type(error).__name__ == "Unauthorized" else None
+        if type(error).__name__ == "Unauthorized":
+            return " ".join(str(error).split())
+        return None
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:

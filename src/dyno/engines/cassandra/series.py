@@ -206,9 +206,10 @@ def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[Any, 
     days = batch.ts // DAY
     order = np.lexsort((days, batch.pv))
     pv, day = batch.pv[order], days[order]
-    bounds = (
-        np.flatnonzero(np.r_[True, (pv[1:] != pv[:-1]) | (day[1:] != day[:-1]), True]).tolist() if len(pv) else []
-    )
+    if len(pv):
+        bounds = np.flatnonzero(np.r_[True, (pv[1:] != pv[:-1]) | (day[1:] != day[:-1]), True]).tolist()
+    else:
+        bounds = []
     rows = list(zip(*(values[order].tolist() for values in batch[1:]), strict=True))
     for first, last in pairwise(bounds):
         yield int(pv[first]), int(day[first]), rows[first:last]

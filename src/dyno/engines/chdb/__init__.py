@@ -164,7 +164,9 @@ class Series(port.Series):
     def _columns(self, statement: str) -> Sequence[Any]:
         """Returns the columns of the result; an empty list if there are no rows."""
         table = self._query(statement, "ArrowTable")
-        return [column.to_numpy() for column in table.columns] if table.num_rows else []
+        if table.num_rows:
+            return [column.to_numpy() for column in table.columns]
+        return []
 
     def _samples(self, condition: str) -> Samples:
         columns = self._columns(f"SELECT {OF_ONE} FROM {WHOLE} WHERE {condition} ORDER BY ts")
@@ -187,7 +189,9 @@ class Series(port.Series):
 
     def latest(self) -> SampleBatch:
         table = self._query(LATEST, "ArrowTable")
-        return self._batch(table) if table.num_rows else samples.batch([()] * 5)
+        if table.num_rows:
+            return self._batch(table)
+        return samples.batch([()] * 5)
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         columns = self._columns(

@@ -37,7 +37,10 @@ class ClickHouseProgram(ServerProgram):
     """Debian's program, which is only a server, or the vendor's, which combines many programs."""
 
     def explain_bad_program(self, path: str) -> str | None:
-        of_many = self._replace(arguments=("server", "--version")) if Path(path).name == VENDORS else self
+        if Path(path).name == VENDORS:
+            of_many = self._replace(arguments=("server", "--version"))
+        else:
+            of_many = self
         return ServerProgram.explain_bad_program(of_many, path)
 
 
@@ -165,7 +168,10 @@ class Click(ServerStore):
         return f"ClickHouse {number} (clickhouse-driver {version('clickhouse-driver')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        cache = self.options["cache_mib"] if self.server.own else None
+        if self.server.own:
+            cache = self.options["cache_mib"]
+        else:
+            cache = None
         return {**TIERS[self.tier], **super().settings(), "mark_cache_mib": cache}
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
@@ -181,7 +187,9 @@ class Click(ServerStore):
     @staticmethod
     def missing_right(error: Exception) -> str | None:
         # The rest of the message is the server's stack trace.
-        return str(error).partition("Stack trace")[0].strip() if getattr(error, "code", None) in DENIED else None
+        if getattr(error, "code", None) in DENIED:
+            return str(error).partition("Stack trace")[0].strip()
+        return None
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
@@ -193,7 +201,9 @@ class Click(ServerStore):
 class Series(series_sql.SqlSeries):
     """The port `series`. Acknowledged samples can be read at once."""
 
-    mark, begins, table = "%s", "intDiv(ts, {bucket}) * {bucket}", f"{TABLE} FINAL"
+    mark = "%s"
+    begins = "intDiv(ts, {bucket}) * {bucket}"
+    table = f"{TABLE} FINAL"
     last = f"SELECT pv, max(ts), argMax(val, ts), argMax(stat, ts), argMax(sevr, ts) FROM {TABLE} FINAL GROUP BY pv"
 
     def __init__(self, engine: Click, names: Sequence[str]) -> None:

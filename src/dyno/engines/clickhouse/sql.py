@@ -47,7 +47,9 @@ def literal(value: Any) -> Any:
         # Plain digits would be a float, with which old servers compare no decimals.
         return Literal(f"toDecimal128('{value:f}', {max(0, -value.as_tuple().exponent)})")
     # The driver would write a time without its microseconds.
-    return str(value) if kind is datetime and value.microsecond else value
+    if kind is datetime and value.microsecond:
+        return str(value)
+    return value
 
 
 def as_texts(values: Sequence[Any]) -> Sequence[Any]:
@@ -131,7 +133,10 @@ class Sql:
         if VALUES.match("?".join(pieces)):
             raise Refused("the driver sends rows of values only in bulk: load them, or use INSERT ... SELECT")
         names = [f"p{number}" for number in range(1, len(pieces))]
-        text = pieces[0].replace("%", "%%") if names else pieces[0]
+        if names:
+            text = pieces[0].replace("%", "%%")
+        else:
+            text = pieces[0]
         text += "".join(
             f"%({name})s" + piece.replace("%", "%%") for name, piece in zip(names, pieces[1:], strict=True)
         )
@@ -146,9 +151,13 @@ class Sql:
         def run(values: Sequence[Any]) -> Any:
             names, rows = run_named(values)
             # The server does not count changed rows.
-            return rows if names else 0
+            if names:
+                return rows
+            return 0
 
-        return run_named if named else run
+        if named:
+            return run_named
+        return run
 
     def rollback(self) -> None:
         """There are no transactions."""

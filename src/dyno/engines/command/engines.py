@@ -79,7 +79,9 @@ class Command:
     """The port `command`: the engine's program in a directory, with `values` for the names in braces."""
 
     def __init__(self, engine: Programs, directory: Path, values: Mapping[str, Any]) -> None:
-        self._home, self._directory, self._environment = engine.home, directory, users_environment()
+        self._home = engine.home
+        self._directory = directory
+        self._environment = users_environment()
         self._options = dict(engine.options)
         for name, value in values.items():
             place = BRACE + name + "}"
@@ -89,14 +91,20 @@ class Command:
     def program(self) -> Path:
         """Returns the path of the program. Raises Refused if there is none."""
         words = self._words()
-        path = Path(self._directory, words[0]) if "/" in words[0] else Path(shutil.which(words[0]) or "")
+        if "/" in words[0]:
+            path = Path(self._directory, words[0])
+        else:
+            path = Path(shutil.which(words[0]) or "")
         if path == Path() or not os.access(path, os.X_OK) or path.is_dir():
             raise Refused(f"program {words[0]} was not found, or may not be executed")
         return path
 
     def run(self, conditions: Conditions) -> Ended:
         source = Path(self._directory, self._options["input"] or os.devnull)
-        outputs = [str(self._home / name) for name in ("first-output", "output")] if conditions.same else []
+        if conditions.same:
+            outputs = [str(self._home / name) for name in ("first-output", "output")]
+        else:
+            outputs = []
         errors = self._home / "errors"
         try:
             kind = source.stat().st_mode
@@ -133,7 +141,10 @@ class Command:
         runs, differing, failed = marshal.loads(ended.stdout)
         if failed is not None:
             raise Refused(f"{failed[0]} failed, {status(failed[1])}: {self._options[failed[0]]}")
-        said = errors.read_bytes()[-SHOWN:].decode(errors="replace").strip().splitlines() if errors.exists() else []
+        if errors.exists():
+            said = errors.read_bytes()[-SHOWN:].decode(errors="replace").strip().splitlines()
+        else:
+            said = []
         return Ended(
             runs=[Run(*run) for run in runs],
             differing=differing,
@@ -147,7 +158,9 @@ class Command:
 
     def _words(self) -> list[str]:
         shell = shlex.split(self._options["shell"])
-        return [*shell, "-c", self._options["run"]] if shell else shlex.split(self._options["run"])
+        if shell:
+            return [*shell, "-c", self._options["run"]]
+        return shlex.split(self._options["run"])
 
     def _shell(self, name: str) -> None:
         if script := self._options[name]:
@@ -164,7 +177,9 @@ class Command:
 
 def status(code: int) -> str:
     """Returns an exit status, or the signal that ended a program, in words."""
-    return f"exit status {code}" if code >= 0 else f"killed by signal {-code}"
+    if code >= 0:
+        return f"exit status {code}"
+    return f"killed by signal {-code}"
 
 
 def needs(options: Mapping[str, Value]) -> str | None:

@@ -37,13 +37,17 @@ def main() -> None:
 def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str, int] | None]:
     """Returns the runs as (elapsed, user, system) in ns, peak memory in bytes and wait status; how often the output
     differed from that of the first run; and the shell command that failed, with its status."""
-    words, environment, allowed = job["words"], job["environment"], job["allowed"]
+    words = job["words"]
+    environment = job["environment"]
+    allowed = job["allowed"]
     source = posix.open(job["input"], posix.O_RDONLY)
     errors = posix.open(job["errors"], APPEND, 0o600)
     kept = [posix.open(path, APPEND, 0o600) for path in job["outputs"]]
     nothing = posix.open("/dev/null", posix.O_WRONLY)
     # The others close themselves when the program is executed.
-    runs, differing, spent = list["tuple[int, ...]"](), 0, 0
+    runs = list["tuple[int, ...]"]()
+    differing = 0
+    spent = 0
     number, settled = -job["warmups"], 0
     if job["settles"]:
         # The first start of a program by this process takes longer, whatever the program. Not before a cold run: this
@@ -57,7 +61,10 @@ def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[
             posix.lseek(descriptor, 0, 0)
         if job["seekable"]:
             posix.lseek(source, 0, 0)
-        output = nothing if not kept else kept[1] if runs else kept[0]
+        if not kept:
+            output = nothing
+        else:
+            output = kept[1] if runs else kept[0]
         actions = [(posix.POSIX_SPAWN_DUP2, at, to) for at, to in ((source, 0), (output, 1), (errors, 2))]
         start = time.monotonic_ns()
         process = posix.posix_spawn(words[0], words[1:], environment, file_actions=actions, setsigdef=RESET)

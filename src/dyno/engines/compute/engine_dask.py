@@ -142,7 +142,9 @@ def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: 
     if options[URL]:
         return UserServer(str(options[URL]))
     workers = int(str(options["workers"]))
-    return Cluster(home, workers, int(str(options["threads"])) or 1) if workers else None
+    if workers:
+        return Cluster(home, workers, int(str(options["threads"])) or 1)
+    return None
 
 
 ENGINE = declare(

@@ -56,7 +56,9 @@ def compute(engine: Library) -> FunctionPort:
             sum_x += x[at]
             sum_y += y[at]
         mean_x, mean_y = sum_x / len(x), sum_y / len(x)
-        xy, xx, yy = 0.0, 0.0, 0.0
+        xy = 0.0
+        xx = 0.0
+        yy = 0.0
         for at in each(len(x)):
             dx, dy = x[at] - mean_x, y[at] - mean_y
             xy += dx * dy

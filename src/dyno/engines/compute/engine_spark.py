@@ -49,14 +49,19 @@ class JavaProcess:
     stop = close = kill
 
     def pids(self) -> Iterable[int]:
-        return () if self.pid is None else (self.pid,)
+        if self.pid is None:
+            return ()
+        return (self.pid,)
 
 
 def compute(engine: Library) -> FunctionPort:
     """Returns a port on a session, whose executors cache the DataFrame."""
     server: Any = engine.server
     local = isinstance(server, JavaProcess)
-    master = f"local[{engine.threads or len(os.sched_getaffinity(0))}]" if local else server.url
+    if local:
+        master = f"local[{engine.threads or len(os.sched_getaffinity(0))}]"
+    else:
+        master = server.url
     session = _session(master, engine, server)
     if local:
         server.pid = session.sparkContext._gateway.proc.pid
@@ -119,7 +124,9 @@ def _session(master: str, engine: Library, server: Any) -> Any:
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server | None:
-    return UserServer(str(options[URL])) if options[URL] else JavaProcess()
+    if options[URL]:
+        return UserServer(str(options[URL]))
+    return JavaProcess()
 
 
 def needs(options: Mapping[str, Value]) -> str | None:

@@ -181,7 +181,10 @@ def _jax(engine: Library) -> FunctionPort:
         jax.devices()
     finally:
         os.sched_setaffinity(0, cores)
-    mean, largest, total, sines = jax.jit(jnp.mean), jax.jit(jnp.max), jax.jit(jnp.sum), jax.jit(jnp.sin)
+    mean = jax.jit(jnp.mean)
+    largest = jax.jit(jnp.max)
+    total = jax.jit(jnp.sum)
+    sines = jax.jit(jnp.sin)
     sums = jax.jit(lambda grid: jnp.sum(grid, axis=0))
     correlation = jax.jit(lambda x, y: jnp.corrcoef(x, y)[0, 1])
     return FunctionPort(
@@ -206,7 +209,9 @@ def _torch(engine: Library) -> FunctionPort:
 
     def load(arrays: Arrays) -> Any:
         tensors = select({name: torch.from_numpy(array) for name, array in arrays.items()})
-        return torch.stack(tensors) if "y" in arrays else tensors
+        if "y" in arrays:
+            return torch.stack(tensors)
+        return tensors
 
     return FunctionPort(
         {
@@ -327,7 +332,9 @@ def _cudf(engine: Library) -> FunctionPort:
 
 
 def _needs_gpu(options: Mapping[str, Value]) -> str | None:
-    return None if any(Path("/dev").glob("nvidia[0-9]*")) else "needs an NVIDIA GPU with its driver"
+    if any(Path("/dev").glob("nvidia[0-9]*")):
+        return None
+    return "needs an NVIDIA GPU with its driver"
 
 
 ON_GPU = Listing(untested="no machine that tests it has a GPU")

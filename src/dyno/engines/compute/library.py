@@ -23,7 +23,9 @@ class Library(Engine):
     def __init__(
         self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Server | None = None
     ) -> None:
-        self.home, self.options, self.server = home, options, server
+        self.home = home
+        self.options = options
+        self.server = server
 
     @property
     def threads(self) -> int:
@@ -45,7 +47,9 @@ def library(title: str, *distributions: str) -> type[Library]:
                     versions[name] = version(name)
             first, *others = versions.values()
             clients = ", ".join(f"{name} {each}" for name, each in zip(distributions[1:], others, strict=True))
-            return f"{title} {first} ({clients})" if clients else f"{title} {first}"
+            if clients:
+                return f"{title} {first} ({clients})"
+            return f"{title} {first}"
 
     return Named
 
@@ -61,7 +65,10 @@ class FunctionPort(Compute):
         threads: int | None = 1,
         close: Callable[[], object] = lambda: None,
     ) -> None:
-        self.operations, self._load, self._threads, self._close = operations, load or select, threads, close
+        self.operations = operations
+        self._load = load or select
+        self._threads = threads
+        self._close = close
 
     def load(self, arrays: Arrays) -> Any:
         return self._load(arrays)
@@ -80,14 +87,19 @@ class FunctionPort(Compute):
 
 def select(arrays: Arrays) -> Any:
     """Returns the argument of an operation: the pair (x, y), the grid, or x alone, whichever is loaded."""
-    return (arrays[X], arrays[Y]) if Y in arrays else arrays[GRID if GRID in arrays else X]
+    if Y in arrays:
+        return (arrays[X], arrays[Y])
+    return arrays[GRID if GRID in arrays else X]
 
 
 def declare(
     name: str, title: str, opener: Callable[..., Any], port: Callable[..., Any] | PortSpec, **fields: Any
 ) -> EngineSpec:
     """Returns an engine with only the port `compute`. `fields` are further fields of EngineSpec."""
-    spec = port if isinstance(port, PortSpec) else PortSpec(port)
+    if isinstance(port, PortSpec):
+        spec = port
+    else:
+        spec = PortSpec(port)
     return EngineSpec(
         name=name, title=title, opener=opener, ports={"compute": spec}, tiers={}, in_memory=True, **fields
     )

@@ -84,13 +84,17 @@ class Sql:
                 return max(cursor.rowcount, 0)
             if zoned is None:
                 zoned = [at for at, column in enumerate(cursor.description) if column[1] == ZONED]
-            return without_zone(fetch(), zoned) if zoned else fetch()
+            if zoned:
+                return without_zone(fetch(), zoned)
+            return fetch()
 
         def run_named(values: Sequence[Any]) -> Any:
             rows = run(values)
             return [column[0] for column in cursor.description], rows if type(rows) is list else []
 
-        return run_named if named else run
+        if named:
+            return run_named
+        return run
 
     def rollback(self) -> None:
         # DuckDB has no way to ask whether a transaction is open.

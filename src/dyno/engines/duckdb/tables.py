@@ -49,10 +49,14 @@ class TableReader(SqlReader):
 
     def get(self, key: Key) -> Record | None:
         row = self._cursor.execute(self._get, (identity(*key),)).fetchone()
-        return None if row is None else record(row)
+        if row is None:
+            return None
+        return record(row)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        return [self.get(keys[0])] if len(keys) == 1 else list(map(self._many_keys(list(keys)).get, keys))
+        if len(keys) == 1:
+            return [self.get(keys[0])]
+        return list(map(self._many_keys(list(keys)).get, keys))
 
 
 class Table(RecordTable):
@@ -61,7 +65,10 @@ class Table(RecordTable):
     def __init__(self, engine: DuckDB, indexed: bool) -> None:
         self._connection = cursor = engine.db.cursor()
         self._execute = cursor.execute
-        self._indexes = tuple(INDEXES.items()) if indexed else ()
+        if indexed:
+            self._indexes = tuple(INDEXES.items())
+        else:
+            self._indexes = ()
         names = ["name", "location", "stub", *(name for name, _ in self._indexes)]
         columns = ", ".join(f"{name} VARCHAR NOT NULL" for name in names)
         self._execute(f"CREATE TABLE IF NOT EXISTS records (key VARCHAR PRIMARY KEY, {columns})")

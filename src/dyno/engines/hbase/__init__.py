@@ -115,9 +115,15 @@ class HBase(Cluster[Process]):
         if role == "thrift":
             started += ["-p", str(port), "-b", at.host, "-threadpool"]
         # Processes other than region servers hold hardly any data.
-        heap = self._heap if role == "region" or (not self._distributed and role == "master") else 256
+        if role == "region" or (not self._distributed and role == "master"):
+            heap = self._heap
+        else:
+            heap = 256
         words = [self._words[0], f"-Xmx{heap}M", *self._words[1:], f"{home}/conf:{self._jars}/*", *started]
-        ready = partial(_answers, at) if role == "thrift" else partial(loopback.listens, at)
+        if role == "thrift":
+            ready = partial(_answers, at)
+        else:
+            ready = partial(loopback.listens, at)
         return Process(words, home, ready, timeout=READY_SECONDS)
 
     def start(self) -> None:
@@ -219,7 +225,10 @@ class Base(ServerStore):
             self.unflushed = 0
 
     def version(self) -> str:
-        server = f"HBase {PROGRAM.pinned.version}" if self.server.own else "HBase of an unknown version"
+        if self.server.own:
+            server = f"HBase {PROGRAM.pinned.version}"
+        else:
+            server = "HBase of an unknown version"
         return f"{server} (happybase {version('happybase')})"
 
     def settings(self) -> Mapping[str, Value | None]:
@@ -228,7 +237,10 @@ class Base(ServerStore):
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
         # The gateway does not report settings, so return those that Dyno wrote.
-        written = self.server.settings if self.server.own else {}
+        if self.server.own:
+            written = self.server.settings
+        else:
+            written = {}
         return {name: written.get(name) for name in names}
 
     def own_files(self) -> Iterable[Path]:
@@ -275,7 +287,9 @@ class Series(port.Series):
 
     def insert(self, batch: SampleBatch) -> None:
         """Sends the batch in one request. A sample is one cell, because each cell is stored with its key."""
-        prefixes, key, cell = self._prefixes, KEY.pack, CELL.pack
+        prefixes = self._prefixes
+        key = KEY.pack
+        cell = CELL.pack
         self._engine.unflushed += len(batch.ts)
         with self._table.batch() as mutations:
             for pv, ts, *rest in samples.rows_of(batch):

@@ -165,7 +165,10 @@ class Influx(ServerStore):
             for series in result["series"]:
                 section = SECTIONS.get(series["name"], series["name"].removeprefix("config-"))
                 for key, value in zip(series["columns"], series["values"][0], strict=True):
-                    effective[f"{section}.{key}"] = str(value).lower() if isinstance(value, bool) else str(value)
+                    if isinstance(value, bool):
+                        effective[f"{section}.{key}"] = str(value).lower()
+                    else:
+                        effective[f"{section}.{key}"] = str(value)
         return {**written, **{name: effective[name] for name in names if name in effective}}
 
     def upkeep(self) -> None:
@@ -185,7 +188,9 @@ class Influx(ServerStore):
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        return str(error) if getattr(error, "code", None) == FORBIDDEN else None
+        if getattr(error, "code", None) == FORBIDDEN:
+            return str(error)
+        return None
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
@@ -221,14 +226,18 @@ class Series(port.Series):
     def _columns(self, query: str, *names: str) -> Sequence[Any]:
         """Returns columns of the answer to the query."""
         table = self._table(query)
-        return [()] * len(names) if table is None else [table.column(name).to_numpy() for name in names]
+        if table is None:
+            return [()] * len(names)
+        return [table.column(name).to_numpy() for name in names]
 
     def _table(self, query: str) -> Any:
         """Returns the answer to the query as a table; None if it is empty."""
         from pyarrow import csv
 
         content = self._query(query).content
-        return csv.read_csv(BytesIO(content), convert_options=_types()) if content else None
+        if content:
+            return csv.read_csv(BytesIO(content), convert_options=_types())
+        return None
 
     def _from_clause(self, pv: int, rest: str = "") -> str:
         name = self._names[pv].replace("\\", "\\\\").replace("'", "\\'")
@@ -263,7 +272,9 @@ class Series(port.Series):
 
     def latest(self) -> SampleBatch:
         table = self._table(f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv ORDER BY time DESC LIMIT 1")
-        return samples.batch([()] * 5) if table is None else self._batch(table.unify_dictionaries())
+        if table is None:
+            return samples.batch([()] * 5)
+        return self._batch(table.unify_dictionaries())
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         within = f" AND time >= {start} AND time < {end} GROUP BY time({bucket}ns) fill(none)"

@@ -119,7 +119,9 @@ class Ferret(DocumentStore):
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
         # FerretDB does not report SQLite's settings, so return those that Dyno set.
-        return {**_pragmas(self.tier, self.options)} if self.server.own else {}
+        if self.server.own:
+            return {**_pragmas(self.tier, self.options)}
+        return {}
 
     def own_files(self) -> Iterable[Path]:
         return self.server.data.glob(f"{self.name}.sqlite*")  # type: ignore[no-any-return]

@@ -71,14 +71,19 @@ class DocumentStore(ServerStore):
     @property
     def tls(self) -> bool | None:
         pool = self.client.options.pool_options
-        return pool._ssl_context is not None if hasattr(pool, "_ssl_context") else None
+        if hasattr(pool, "_ssl_context"):
+            return pool._ssl_context is not None
+        return None
 
     def version(self) -> str:
         import pymongo
 
         info = self.client.server_info()
         ferretdb = info.get("ferretdbVersion")
-        name = f"FerretDB {ferretdb.lstrip('v')}" if ferretdb else f"MongoDB {info['version']}"
+        if ferretdb:
+            name = f"FerretDB {ferretdb.lstrip('v')}"
+        else:
+            name = f"MongoDB {info['version']}"
         return f"{name} (pymongo {pymongo.version})"
 
     def settings(self) -> Mapping[str, Value | None]:
@@ -89,7 +94,9 @@ class DocumentStore(ServerStore):
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        return error_text(error) if getattr(error, "code", None) == UNAUTHORIZED else None
+        if getattr(error, "code", None) == UNAUTHORIZED:
+            return error_text(error)
+        return None
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
@@ -150,7 +157,10 @@ class NativeCollection:
         # Sockets of any other class, such as those of ssl and PyOpenSSL, encrypt.
         self.exchange = Exchange("mongodb", sock.fileno(), encrypted=type(sock) is not socket.socket)
         concern = collection.write_concern
-        self._concern = {} if concern.is_server_default else {"writeConcern": concern.document}
+        if concern.is_server_default:
+            self._concern = {}
+        else:
+            self._concern = {"writeConcern": concern.document}
 
         self._bson, self._frame = bson, load_native().mongodb
 
@@ -167,7 +177,9 @@ class NativeCollection:
             return self._collection.find_one(query, fields, session=session)
         command = {"find": self._collection.name, "filter": query, "projection": fields, "limit": 1}
         batch = self._ask({**command, "singleBatch": True})["cursor"]["firstBatch"]
-        return batch[0] if batch else None
+        if batch:
+            return batch[0]
+        return None
 
     def insert_one(self, document: Document) -> None:
         if self.exchange.active:
@@ -220,7 +232,9 @@ Session = Any
 
 def document(record: Record, indexed: bool) -> dict[str, str]:
     plain = {"_id": identity(record["name"], record["location"]), **record}
-    return plain | {name: function(record) for name, function in INDEXES.items()} if indexed else plain
+    if indexed:
+        return plain | {name: function(record) for name, function in INDEXES.items()}
+    return plain
 
 
 def record(document: dict[str, str]) -> Record:
@@ -277,7 +291,9 @@ class DocumentRecords(RecordTable):
 
     def __init__(self, engine: DocumentStore, indexed: bool) -> None:
         database = engine.database
-        self._collection, self._indexed, self._engine = database[COLLECTION], indexed, engine
+        self._collection = database[COLLECTION]
+        self._indexed = indexed
+        self._engine = engine
         if COLLECTION not in database.list_collection_names():
             database.create_collection(COLLECTION)
         for name in INDEXES if indexed else ():
@@ -309,7 +325,9 @@ class DocumentRecords(RecordTable):
     def replace_one(self, new: Record) -> Record | None:
         replacement = document(new, self._indexed)
         old = self._collection.find_one_and_replace({"_id": replacement["_id"]}, replacement, upsert=True)
-        return None if old is None else record(old)
+        if old is None:
+            return None
+        return record(old)
 
     def store_over(self, records: list[Record], present: Mapping[Key, Record]) -> None:
         from pymongo import ReplaceOne

@@ -62,7 +62,9 @@ class Client:
     def columns(self) -> list[str] | None:
         """Names of the columns of the last statement; None if it returned no rows."""
         description = self._cursor.description
-        return None if description is None else [column[0] for column in description]
+        if description is None:
+            return None
+        return [column[0] for column in description]
 
     def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
         """Calls a procedure; returns its first row."""
@@ -173,7 +175,9 @@ class Thin(Client):
         # The library requests a collation that MariaDB does not know, so the connection would get latin1.
         connection.query(f"SET NAMES {CHARSET}".encode())
         self._connection = connection
-        self._query, self._quoted, self._row = connection.query, connection.convert_to_mysql, connection.fetch_row
+        self._query = connection.query
+        self._quoted = connection.convert_to_mysql
+        self._row = connection.fetch_row
         self._free = connection.free_result
         self._statements: dict[str, bytes] = {}
 
@@ -201,7 +205,9 @@ class Thin(Client):
     @property
     def columns(self) -> list[str] | None:
         connection = self._connection
-        return [field[4] for field in connection.fetch_fields()] if connection.have_result_set else None
+        if connection.have_result_set:
+            return [field[4] for field in connection.fetch_fields()]
+        return None
 
     @property
     def rowcount(self) -> int:
@@ -269,7 +275,13 @@ def parse_address(url: str) -> dict[str, Any]:
         ("password", unquote(parts.password or "")),
         ("database", unquote(parts.path.strip("/"))),
     )
-    host = {} if "unix_socket" in arguments else {"host": parts.hostname or "localhost", "port": parts.port or PORT}
+    if "unix_socket" in arguments:
+        host = {}
+    else:
+        host = {"host": parts.hostname or "localhost", "port": parts.port or PORT}
     # If the user names a certificate authority, verify the server's certificate.
-    checked = {"ssl_verify_cert": True} if "ssl_ca" in arguments else {}
+    if "ssl_ca" in arguments:
+        checked = {"ssl_verify_cert": True}
+    else:
+        checked = {}
     return {**host, **arguments, **checked, **{name: value for name, value in optional if value}}

@@ -45,7 +45,9 @@ SHOWN = (
     *("max_allowed_packet", "performance_schema", "query_cache_type", "transaction_isolation", "version_comment"),
 )
 """Settings that decide speed or durability. Each server has most of them."""
-FLUSHED, HANDED_OVER, EVERY = ("1", "3"), ("1", "2", "3"), ("0", "1", "2", "3")
+FLUSHED = ("1", "3")
+HANDED_OVER = ("1", "2", "3")
+EVERY = ("0", "1", "2", "3")
 """Values of innodb_flush_log_at_trx_commit: those with which a commit flushes its log, those with which it at least
 hands the log to the kernel, and all values."""
 DOUBLEWRITE_OFF = ("OFF", "DETECT_ONLY")
@@ -156,10 +158,15 @@ class InnoDB(ServerStore):
     @property
     def tls(self) -> bool | None:
         # A tool's client library decides for itself.
-        return None if self._claimed else bool(self.client.encrypted)
+        if self._claimed:
+            return None
+        return bool(self.client.encrypted)
 
     def settings(self) -> Mapping[str, Value | None]:
-        nodes = {"nodes": self.server.count} if self._cluster else {}
+        if self._cluster:
+            nodes = {"nodes": self.server.count}
+        else:
+            nodes = {}
         return {**super().settings(), **nodes, "client": self.options["client"]}
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
@@ -194,7 +201,10 @@ class InnoDB(ServerStore):
 
     def own_files(self) -> Iterable[Path]:
         """Returns the files of the store's tables and indexes on all nodes. Logs are not included."""
-        nodes = self.server.nodes if self._cluster else [self.server]
+        if self._cluster:
+            nodes = self.server.nodes
+        else:
+            nodes = [self.server]
         return chain.from_iterable((node.data / self.name).iterdir() for node in nodes)
 
     def caveats(self) -> Iterable[Caveat]:
@@ -213,7 +223,9 @@ class InnoDB(ServerStore):
         number = getattr(error, "errno", error.args[0] if error.args else None)
         if number == DATABASE_DENIED:
             return f"on databases called dyno_% ({error_text(error)})"
-        return error_text(error) if number in DENIED else None
+        if number in DENIED:
+            return error_text(error)
+        return None
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
@@ -291,7 +303,9 @@ def declaration(
     def needs(options: Mapping[str, Value]) -> str | None:
         if options["client"] == "c" and importlib.util.find_spec("_mysql_connector") is None:
             return f"needs MySQL Connector/Python for client=c: {PROGRAMS[product].install}"
-        return server_galera.explain_missing_library() if nodes_of(options) > 1 else None
+        if nodes_of(options) > 1:
+            return server_galera.explain_missing_library()
+        return None
 
     return server_engine(
         InnoDB,

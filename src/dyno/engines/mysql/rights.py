@@ -39,7 +39,10 @@ def _right(execute: Callable[[str], Any], login: str, seen: set[str]) -> str:
                 return f"GRANT OPTION on {grant['place']}"
             continue
         role = ROLE.match(line)
-        right = _right(execute, role["role"], seen) if role and role["role"] not in seen else ""
+        if role and role["role"] not in seen:
+            right = _right(execute, role["role"], seen)
+        else:
+            right = ""
         if right:
             return right
     return ""

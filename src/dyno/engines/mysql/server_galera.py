@@ -46,7 +46,9 @@ def provider() -> Path | None:
 
 def explain_missing_library() -> str | None:
     """Returns that Galera's library is missing, with the command that installs it; None if it is installed."""
-    return None if provider() else user_server.missing_program_message("Galera's library", INSTALL)
+    if provider():
+        return None
+    return user_server.missing_program_message("Galera's library", INSTALL)
 
 
 class Member(MariaDB):
@@ -136,7 +138,10 @@ class Member(MariaDB):
             recovery.start()
         position = match()
         # If the server reports no group, nothing was committed before it was killed.
-        number = int(position[2]) if position and position[1].decode() == group else 0
+        if position and position[1].decode() == group:
+            number = int(position[2])
+        else:
+            number = 0
         self._state("seqno", str(number))
         return group, number
 

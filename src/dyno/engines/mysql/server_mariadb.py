@@ -43,7 +43,10 @@ class SqlServer(ServerProgram):
 
     def find(self) -> str | None:
         paths = [path for name in self.names if (path := program(name, places=PLACES))]
-        fallback = paths[0] if paths and self.title.startswith(MYSQL) else None
+        if paths and self.title.startswith(MYSQL):
+            fallback = paths[0]
+        else:
+            fallback = None
         return next((path for path in paths if self.title.startswith(product_of(path))), fallback)
 
 
@@ -72,7 +75,9 @@ def product_of(path: str) -> str:
     if Path(path).resolve().name == "mariadbd":
         return MARIADB
     process = subprocess.run([path, "--no-defaults", "--version"], capture_output=True, text=True)
-    return MARIADB if MARIADB in process.stdout else MYSQL
+    if MARIADB in process.stdout:
+        return MARIADB
+    return MYSQL
 
 
 class MariaDB(Process, Copyable):
@@ -92,8 +97,13 @@ class MariaDB(Process, Copyable):
     ) -> None:
         self._listener = listener
         self._path = PROGRAMS[product].executable(path)
-        self._product = product if path else product_of(self._path)
-        self.home, self.data, self._socket = home, home / "data", home / "mysqld.sock"
+        if path:
+            self._product = product
+        else:
+            self._product = product_of(self._path)
+        self.home = home
+        self.data = home / "data"
+        self._socket = home / "mysqld.sock"
         ours = toml(SETTINGS)
         variables = {
             **ours["all"],
@@ -181,7 +191,10 @@ class MariaDB(Process, Copyable):
 
 def _listen_variables(listener: Listener) -> Mapping[str, Any]:
     """Returns the system variables of a server that listens for other machines."""
-    tls = {} if listener.certificate is None else {"ssl-cert": listener.certificate, "ssl-key": listener.key}
+    if listener.certificate is None:
+        tls = {}
+    else:
+        tls = {"ssl-cert": listener.certificate, "ssl-key": listener.key}
     return {"skip-networking": "OFF", "bind-address": listener.host, "port": listener.port, **tls}
 
 

@@ -83,20 +83,27 @@ class Sql:
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
         connection = self._connection
-        text = "%s".join(piece.replace("%", "%%") for piece in pieces) if len(pieces) > 1 else pieces[0]
+        if len(pieces) > 1:
+            text = "%s".join(piece.replace("%", "%%") for piece in pieces)
+        else:
+            text = pieces[0]
 
         def execute(values: Sequence[Any]) -> Any:
             return connection.execute(text, [str(value) if type(value) is UUID else value for value in values])
 
         def run(values: Sequence[Any]) -> Any:
             result = execute(values)
-            return max(result.rowcount, 0) if connection.columns is None else list(result.fetchall())
+            if connection.columns is None:
+                return max(result.rowcount, 0)
+            return list(result.fetchall())
 
         def run_named(values: Sequence[Any]) -> Any:
             result, names = execute(values), connection.columns
             return names or [], list(result.fetchall()) if names else []
 
-        return run_named if named else run
+        if named:
+            return run_named
+        return run
 
     @property
     def exchange(self) -> Exchange:
@@ -114,9 +121,13 @@ class Sql:
         def answer(response: Any) -> Any:
             columns = connection.prepare_on_server(text)[1]
             if isinstance(response, int):
-                return ([], []) if named else response
+                if named:
+                    return ([], [])
+                return response
             rows = [tuple(map(convert_value, columns, row)) for row in response]
-            return ([column.name for column in columns], rows) if named else rows
+            if named:
+                return ([column.name for column in columns], rows)
+            return rows
 
         return NativeStatement(request, answer)
 

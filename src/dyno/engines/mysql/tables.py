@@ -110,7 +110,9 @@ class Table(RecordTable):
 
     def replace_one(self, new: Record) -> Record | None:
         row = self._connection.call("CALL put_record(%s, %s, %s)", _values([new]))
-        return None if row is None else record(row)
+        if row is None:
+            return None
+        return record(row)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._execute_among(f"SELECT {record_sql.FIELDS} FROM records", keys)
@@ -197,7 +199,9 @@ LOAD_SAMPLES = (
 class Series(SqlSeries):
     """A table that is clustered on variable and time. See `dyno.suites.series.port.Series`."""
 
-    mark, begins, last = "%s", "ts DIV {bucket} * {bucket}", series_sql.LATEST_BY_SKIPS
+    mark = "%s"
+    begins = "ts DIV {bucket} * {bucket}"
+    last = series_sql.LATEST_BY_SKIPS
 
     def __init__(self, engine: Any, names: Sequence[str]) -> None:
         self._connection = engine.connect(loading=True)
@@ -234,7 +238,10 @@ class Transactions(DatabaseTests):
             arguments["host"] = "127.0.0.1"
         names = {"unix_socket": "socket", **{name: name for name in ("host", "port", "user", "db")}}
         words = [f"--mysql-{flag}={arguments[name]}" for name, flag in names.items() if name in arguments]
-        config = config_line("mysql-password", given["password"]) if "password" in given else ""
+        if "password" in given:
+            config = config_line("mysql-password", given["password"])
+        else:
+            config = ""
         # A node of a cluster gives each second or third id, but sysbench needs all of them: it deletes and inserts
         # rows by their ids, from 1 to the number of rows.
         super().__init__(engine.connect(), ["--db-driver=mysql", "--auto_inc=off", *words], config=config)

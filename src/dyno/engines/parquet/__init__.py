@@ -37,7 +37,9 @@ class Parquet(Engine):
     """A directory of Parquet files. Their names sort in the order of their creation."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
-        self.home, self.flushed, self.options = home, tier is Tier.POWER, options
+        self.home = home
+        self.flushed = tier is Tier.POWER
+        self.options = options
         for unfinished in home.glob(f"*{SUFFIX}.new"):
             unfinished.unlink()
         self._open_files = OrderedDict[Path, Any]()
@@ -150,7 +152,9 @@ class Arrays(arrays_port.Arrays):
                 continue
             part = self._engine.open(path)
             # Read only the row groups that contain the rows.
-            groups, first, end = list[int](), 0, begin
+            groups = list[int]()
+            first = 0
+            end = begin
             for group in range(part.num_row_groups):
                 start, end = end, end + part.metadata.row_group(group).num_rows
                 if start < rows.stop and rows.start < end:
@@ -183,9 +187,14 @@ class Series(series_port.Series):
     def __init__(self, engine: Parquet, names: Sequence[str]) -> None:
         from pyarrow.compute import field
 
-        self._engine, self._pv, self._ts = engine, field("pv"), field("ts")
+        self._engine = engine
+        self._pv = field("pv")
+        self._ts = field("ts")
         directory = engine.home / DIRECTORY
-        known: list[str] = json.loads(directory.read_text()) if directory.exists() else []
+        if directory.exists():
+            known: list[str] = json.loads(directory.read_text())
+        else:
+            known = []
         new = [name for name in names if name not in set(known)]
         if new:
             replace(directory, json.dumps([*known, *new]), engine.flushed)

@@ -131,7 +131,9 @@ class Postgres(ServerStore):
     def _setting(self, name: str) -> str | None:
         """Returns the value of a setting as `SHOW` prints it; None if the server does not know the name."""
         (value,) = self.client.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
-        return None if value is None else str(value)
+        if value is None:
+            return None
+        return str(value)
 
     @property
     def tls(self) -> bool:
@@ -142,7 +144,10 @@ class Postgres(ServerStore):
         return isinstance(self.server, Nodes)
 
     def settings(self) -> Mapping[str, Value | None]:
-        nodes = {"nodes": self.server.count} if self._replicated else {}
+        if self._replicated:
+            nodes = {"nodes": self.server.count}
+        else:
+            nodes = {}
         return {**super().settings(), **nodes, "client": self.options["client"]}
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
@@ -159,7 +164,10 @@ class Postgres(ServerStore):
 
     def own_files(self) -> Iterable[Path]:
         """Returns the files of the store's tables and indexes on all nodes. The log is not included."""
-        nodes = self.server.nodes if self._replicated else [self.server]
+        if self._replicated:
+            nodes = self.server.nodes
+        else:
+            nodes = [self.server]
         rows = self.client.execute(f"SELECT pg_relation_filepath(oid) {RELATIONS}", (self.name,)).fetchall()
         for path in (node.data / row[0] for node in nodes for row in rows if row[0]):
             yield path
@@ -196,7 +204,9 @@ class Postgres(ServerStore):
         if getattr(error, "sqlstate", None) != INSUFFICIENT_PRIVILEGE and "ERROR: permission denied" not in text:
             return None
         database = re.search(r"permission denied for database (\S+)", text)
-        return f"CREATE on database {database[1]} ({text})" if database else text
+        if database:
+            return f"CREATE on database {database[1]} ({text})"
+        return text
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:

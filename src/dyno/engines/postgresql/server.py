@@ -20,7 +20,9 @@ from dyno.servers.listen import Listener, ServerAddress, write_certificate
 from dyno.servers.process import Cluster, Process, as_user, program, unprivileged
 
 USERS = ("postgres",)
-USER, DATABASE, PORT = "dyno", "postgres", 5432
+USER = "dyno"
+DATABASE = "postgres"
+PORT = 5432
 CONNECTIONS = 100
 """The default of max_connections."""
 SPARE_CONNECTIONS = 10
@@ -65,7 +67,9 @@ class PostgreSQL(Process, Copyable):
         path: str = "",
         listener: Listener | None = None,
     ) -> None:
-        self._path, self.data, self._listener = path, home / "data", listener
+        self._path = path
+        self.data = home / "data"
+        self._listener = listener
         self._port = PORT if listener is None else listener.port
         arguments = {
             **toml(SETTINGS),
@@ -106,7 +110,10 @@ class PostgreSQL(Process, Copyable):
         assert listener is not None
         # In the address of a host name, the name is checked too.
         encrypted = {"sslmode": "verify-full", "sslrootcert": str(listener.certificate)}
-        tls = {"sslmode": "disable"} if listener.certificate is None else encrypted
+        if listener.certificate is None:
+            tls = {"sslmode": "disable"}
+        else:
+            tls = encrypted
         return listener.reached(user=USER, password=listener.password, dbname=DATABASE, **tls)
 
     def start(self) -> None:
@@ -124,7 +131,10 @@ class PostgreSQL(Process, Copyable):
             self._initialize()
         if self._listener is not None:
             write_certificate(self._listener, self.user)
-            kind = "host" if self._listener.certificate is None else "hostssl"
+            if self._listener.certificate is None:
+                kind = "host"
+            else:
+                kind = "hostssl"
             rules = f"local all all trust\n{kind} all all all scram-sha-256\n"
             (self.data / "pg_hba.conf").write_text(rules)
         # Remove the files of a killed server. One still says that the server is ready. The other names a process that
@@ -139,7 +149,10 @@ class PostgreSQL(Process, Copyable):
 
     def _run(self, name: str, words: Sequence[str]) -> None:
         """Runs another of PostgreSQL's programs on the data directory."""
-        path = program_option.sibling(self._path, name) if self._path else program(name, places=places())
+        if self._path:
+            path = program_option.sibling(self._path, name)
+        else:
+            path = program(name, places=places())
         if path is None:
             raise Refused(f"{name} not found")
         command = [path, "-D", str(self.data), *words]

@@ -42,7 +42,9 @@ def adapt_types(connection: Any) -> Any:
         prepares a statement for each combination of its parameters' types."""
 
         def get_key(self, obj: int, format: Any) -> Any:
-            return Int4 if -(2**31) <= obj < 2**31 else super().get_key(obj, format)
+            if -(2**31) <= obj < 2**31:
+                return Int4
+            return super().get_key(obj, format)
 
         def upgrade(self, obj: int, format: Any) -> Any:
             return super().upgrade(2**30 if -(2**31) <= obj < 2**31 else obj, format)
@@ -107,14 +109,18 @@ class Sql:
 
         def run(values: Sequence[Any]) -> Any:
             execute(text, values, prepare=True)
-            return fetch() if cursor.pgresult.nfields else max(cursor.rowcount, 0)
+            if cursor.pgresult.nfields:
+                return fetch()
+            return max(cursor.rowcount, 0)
 
         def run_named(values: Sequence[Any]) -> Any:
             execute(text, values, prepare=True)
             names = [column.name for column in cursor.description or ()]
             return names, fetch() if names else []
 
-        return run_named if named else run
+        if named:
+            return run_named
+        return run
 
     @property
     def exchange(self) -> Exchange:
@@ -142,7 +148,9 @@ class Statements:
 
         pgconn = connection.pgconn
         self.exchange = Exchange("postgresql", pgconn.socket, bool(pgconn.ssl_in_use))
-        self._pgconn, self._transformer, self._encode = pgconn, Transformer(connection), load_native().postgresql
+        self._pgconn = pgconn
+        self._transformer = Transformer(connection)
+        self._encode = load_native().postgresql
         self._begin = begin
         self._prepared = dict[tuple[str, tuple[int, ...]], tuple[bytes, list[tuple[str, Any]]]]()
 
@@ -164,14 +172,21 @@ class Statements:
 
         def answer(response: Any) -> Any:
             if not columns:
-                changed = response if isinstance(response, int) else 0
-                return ([], []) if named else changed
+                if isinstance(response, int):
+                    changed = response
+                else:
+                    changed = 0
+                if named:
+                    return ([], [])
+                return changed
             loads = [load for _, load in columns]
             rows = [
                 tuple([None if value is None else load(value) for load, value in zip(loads, row, strict=True)])
                 for row in (() if isinstance(response, int) else response)
             ]
-            return ([name for name, _ in columns], rows) if named else rows
+            if named:
+                return ([name for name, _ in columns], rows)
+            return rows
 
         return NativeStatement(request, answer)
 

@@ -50,7 +50,9 @@ class Thin:
 
     def execute_pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> list[Result]:
         """Runs the statement once for each of `values`, in a pipeline."""
-        name, pgconn, results = self._prepare_statement(statement), self._connection.pgconn, []
+        name = self._prepare_statement(statement)
+        pgconn = self._connection.pgconn
+        results = []
         pgconn.enter_pipeline_mode()
         for at in range(0, len(values), SENT_TOGETHER):
             some = values[at : at + SENT_TOGETHER]
@@ -106,7 +108,9 @@ class Result:
         return int(self._result.command_tuples or 0)
 
     def fetchone(self) -> tuple[str, ...] | None:
-        return self._row(0) if self._result.ntuples else None
+        if self._result.ntuples:
+            return self._row(0)
+        return None
 
     def fetchall(self) -> list[tuple[str, ...]]:
         return [self._row(number) for number in range(self._result.ntuples)]
@@ -179,7 +183,9 @@ class Table(RecordTable):
     def replace_one(self, new: Record) -> Record | None:
         values = _values(new)
         row = self._execute(REPLACE_ONE, (*values[:2], *values)).fetchone()
-        return None if row is None else record(row)
+        if row is None:
+            return None
+        return record(row)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._execute_prepared(
@@ -297,7 +303,10 @@ class Series(SqlSeries):
         self._hours = int(engine.options["partition_hours"])
         self._partitions = set[int]()
         self._execute(series_sql.create_names(SERIES_TYPES))
-        partitioned = "PARTITION BY RANGE (ts)" if self._hours else ""
+        if self._hours:
+            partitioned = "PARTITION BY RANGE (ts)"
+        else:
+            partitioned = ""
         self._execute(series_sql.create(SERIES_TYPES, partitioned, "PRIMARY KEY (pv, ts)" if self._keyed else ""))
         if not self._keyed:
             self.last = LATEST_BY_SORTING

@@ -180,7 +180,9 @@ class Quest(ServerStore):
     def missing_right(error: Exception) -> str | None:
         # QuestDB's errors have no codes of their own.
         text = " ".join(str(error).split())
-        return text if re.search("permission denied|Access denied|read.?only", text, re.IGNORECASE) else None
+        if re.search("permission denied|Access denied|read.?only", text, re.IGNORECASE):
+            return text
+        return None
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:

@@ -62,7 +62,10 @@ class Redis(Process, Copyable):
     @property
     def address(self) -> Mapping[str, Any]:
         """Arguments with which redis-py connects."""
-        password = {} if self._listener is None else {"password": self._listener.password}
+        if self._listener is None:
+            password = {}
+        else:
+            password = {"password": self._listener.password}
         return {"unix_socket_path": str(self.path), **password}
 
     def reached(self) -> listen.ServerAddress:
@@ -201,7 +204,9 @@ class Keyspace(ServerStore):
             value = self.client.config_get(name).get(name)
         except ResponseError:
             return None
-        return None if value is None else str(value)
+        if value is None:
+            return None
+        return str(value)
 
     def connect(self) -> Client:
         return connect(self.server, str(self.options["client"]))
@@ -210,7 +215,9 @@ class Keyspace(ServerStore):
         """Returns the name and the version of the server that answers."""
         info = self.client.info("server")
         valkey = info.get("valkey_version")
-        return ("Valkey", valkey) if valkey else ("Redis", info["redis_version"])
+        if valkey:
+            return ("Valkey", valkey)
+        return ("Redis", info["redis_version"])
 
     def version(self) -> str:
         libraries = {"redis": "redis-py", "hiredis": "hiredis"}
@@ -250,7 +257,10 @@ class Keyspace(ServerStore):
         text = str(error)
         if type(error).__name__ != "NoPermissionError" and not text.startswith("NOPERM"):
             return None
-        which = f" (Dyno's are {namespace.PREFIX}*)" if " key" in text else ""
+        if " key" in text:
+            which = f" (Dyno's are {namespace.PREFIX}*)"
+        else:
+            which = ""
         return text.removeprefix("NOPERM ") + which
 
     @classmethod
@@ -264,7 +274,10 @@ class Keyspace(ServerStore):
         words += [*(["-n", database] if database else []), *(["--user", unquote(at.username)] if at.username else [])]
         cli = shlex.join(["redis-cli", *words, *(["--tls"] if at.scheme == "rediss" else [])])
         # The password is not printed. redis-cli reads it from this variable.
-        password = 'export REDISCLI_AUTH="${REDISCLI_AUTH:?expected the password}"; ' if at.password else ""
+        if at.password:
+            password = 'export REDISCLI_AUTH="${REDISCLI_AUTH:?expected the password}"; '
+        else:
+            password = ""
         # Names have zero bytes, which no argument can have: redis-cli quotes them, and reads them as it wrote them.
         scan = f"{cli} --no-raw --scan --pattern '{name}:*'"
         return f"{password}{scan} | sed 's/^/UNLINK /' | {cli} | sed '/^1$/d'"

@@ -28,12 +28,16 @@ class KeyedReader(Reader):
     """Reads the current state in every read, because Redis has no transactions for reads."""
 
     def __init__(self, client: Any, prefix: bytes, found: Any, pipelined: bool) -> None:
-        self._execute, self._prefix, self._find = client.execute, prefix, found
+        self._execute = client.execute
+        self._prefix = prefix
+        self._find = found
         self._pipeline = client.pipeline if pipelined else None
 
     def get(self, key: Key) -> Record | None:
         value = self._execute(b"GET", pack(self._prefix, key))
-        return None if value is None else _MSGPACK.decode(value)
+        if value is None:
+            return None
+        return _MSGPACK.decode(value)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
         packed = [pack(self._prefix, key) for key in keys]
@@ -44,21 +48,31 @@ class KeyedReader(Reader):
         return [None if value is None else _MSGPACK.decode(value) for value in values]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        execute, script, prefix, entries = self._execute, self._find, self._prefix, _index(self._prefix, index)
+        execute = self._execute
+        script = self._find
+        prefix = self._prefix
+        entries = _index(self._prefix, index)
 
         def find(value: str) -> Record | None:
             record = execute(b"EVALSHA", script, 1, entries, pack(b"", (value,)), prefix)
-            return None if record is None else _MSGPACK.decode(record)
+            if record is None:
+                return None
+            return _MSGPACK.decode(record)
 
         return find
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
         # Don't use a script, which would keep the server busy far longer for a hundred strings.
-        execute, prefix, order = self._execute, self._prefix, _order(self._prefix)
+        execute = self._execute
+        prefix = self._prefix
+        order = _order(self._prefix)
 
         def scan(key: Key) -> list[Record]:
             keys = execute(b"ZRANGE", order, pack(b"[", key), b"+", b"BYLEX", b"LIMIT", 0, count)
-            values = execute(b"MGET", *[prefix + key for key in keys]) if keys else ()
+            if keys:
+                values = execute(b"MGET", *[prefix + key for key in keys])
+            else:
+                values = ()
             # Leave out records that another client has deleted in between.
             return [_MSGPACK.decode(value) for value in values if value is not None]
 
@@ -81,7 +95,10 @@ class KeyedRecords:
         self.exchange = getattr(client, "exchange", None)
         self._prefix = prefix = engine.prefix
         self._order = _order(prefix)
-        self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()] if indexed else []
+        if indexed:
+            self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()]
+        else:
+            self._indexes = []
         pipelined = engine.options["many"] == "pipeline"
         self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND.read_text()), pipelined)
         # Commands for each batch: one for the result, one for the change, and one for each sorted set.
@@ -129,7 +146,10 @@ class KeyedRecords:
 
         olds: list[Record | None] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
-            values = answer if isinstance(answer, list) else [answer]
+            if isinstance(answer, list):
+                values = answer
+            else:
+                values = [answer]
             # If a key occurs earlier in the batch, the old record is that one: the server reads before it stores.
             olds += [new or (value and _MSGPACK.decode(value)) for new, value in zip(same, values, strict=True)]
         return olds
@@ -151,7 +171,10 @@ class KeyedRecords:
 
         there: list[bool] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
-            exist = [score is not None for score in answer] if isinstance(answer, list) else [answer == 1]
+            if isinstance(answer, list):
+                exist = [score is not None for score in answer]
+            else:
+                exist = [answer == 1]
             # If a key occurs several times, only its first occurrence deletes the record.
             there += [yes and place is None for yes, place in zip(exist, same, strict=True)]
         return there

@@ -47,7 +47,9 @@ def library(server: Any, single: bool = False) -> Any:
 
 def uses_tls(server: Any) -> bool:
     """Returns whether connections to the server use TLS, which only the URL's scheme decides."""
-    return bool(server.address.get("ssl")) if server.own else str(server.url).startswith("rediss:")
+    if server.own:
+        return bool(server.address.get("ssl"))
+    return str(server.url).startswith("rediss:")
 
 
 def connect(server: Any, how: str) -> Client:
@@ -57,7 +59,9 @@ def connect(server: Any, how: str) -> Client:
         return Client(connection)
     with connection:
         where = connection.connection_pool.connection_kwargs
-        return Native(where) if how == NATIVE_CLIENT else Thin(where)
+        if how == NATIVE_CLIENT:
+            return Native(where)
+        return Thin(where)
 
 
 class Client:
@@ -127,7 +131,9 @@ class Thin(Client):
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
         """Sends commands while the iterator creates them; the server queues them until EXEC."""
-        sent, waiting, size = 0, [self._multi], 0
+        sent = 0
+        waiting = [self._multi]
+        size = 0
         try:
             for packed in map(self._pack, commands):
                 waiting.append(packed)

@@ -74,7 +74,9 @@ def needs(options: Mapping[str, Value]) -> str | None:
         return f"needs {module} for backend={options['backend']}: {installation.command([package])}"
     if options["backend"] == "postgresql":
         return PROGRAM.explain_missing()
-    return PROGRAMS[MARIADB].explain_missing() if options["backend"] == "mariadb" else None
+    if options["backend"] == "mariadb":
+        return PROGRAMS[MARIADB].explain_missing()
+    return None
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
@@ -106,10 +108,15 @@ def mariadb_adapter(options: Any, address: Mapping[str, Any]) -> Any:
     class Detector(MySQLVersionDetector):  # type: ignore[misc]
         def _fetch_version_from_server(self, cursor: Any) -> str:
             text = str(super()._fetch_version_from_server(cursor))
-            return "5.7.19" if "MariaDB" in text else text
+            if "MariaDB" in text:
+                return "5.7.19"
+            return text
 
     for name in dir(MySQLSchemaInstaller):
-        statements = getattr(MySQLSchemaInstaller, name, None) if name.startswith("CREATE_") else None
+        if name.startswith("CREATE_"):
+            statements = getattr(MySQLSchemaInstaller, name, None)
+        else:
+            statements = None
         if isinstance(statements, str):
             setattr(MySQLSchemaInstaller, name, _REFERENCES.sub("", statements))
         elif isinstance(statements, tuple):
@@ -117,7 +124,9 @@ def mariadb_adapter(options: Any, address: Mapping[str, Any]) -> Any:
     return MySQLAdapter(options=options, version_detector=Detector(), **address)
 
 
-SQLITE, BLOBS, CACHE = "sqlite", "blobs", "cache"
+SQLITE = "sqlite"
+BLOBS = "blobs"
+CACHE = "cache"
 """Directories in a store's home."""
 
 
@@ -130,7 +139,10 @@ class Relational(databases.Database):
         from relstorage.options import Options
         from relstorage.storage import RelStorage
 
-        self._home, self._tier, self._options, self._server = home.absolute(), tier, options, server
+        self._home = home.absolute()
+        self._tier = tier
+        self._options = options
+        self._server = server
         arguments: dict[str, Any] = {
             "name": "dyno",
             "driver": driver(options),
@@ -193,7 +205,10 @@ class Relational(databases.Database):
         # Read the version from the module, because distributions of several names have it.
         library, _ = DRIVERS[driver(self._options)]
         number = str(import_module(library).__version__).split()[0]
-        server = "PostgreSQL" if self._options["backend"] == "postgresql" else "MariaDB"
+        if self._options["backend"] == "postgresql":
+            server = "PostgreSQL"
+        else:
+            server = "MariaDB"
         with self._cursor() as cursor:
             cursor.execute("SHOW server_version" if server == "PostgreSQL" else "SELECT VERSION()")
             release = cursor.fetchone()[0].split()[0].split("-")[0]
@@ -207,7 +222,10 @@ class Relational(databases.Database):
         backend = str(self._options["backend"])
         settings |= TIERS_OF[backend][self._tier]
         if backend != SQLITE:
-            show = "SHOW {}" if backend == "postgresql" else "SHOW GLOBAL VARIABLES LIKE '{}'"
+            if backend == "postgresql":
+                show = "SHOW {}"
+            else:
+                show = "SHOW GLOBAL VARIABLES LIKE '{}'"
             with self._cursor() as cursor:
                 for name in TIERS_OF[backend][self._tier]:
                     cursor.execute(show.format(name))
@@ -244,7 +262,10 @@ def administrator(server: Any, backend: object) -> Iterator[Any]:
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     if server is not None:
-        force = " WITH (FORCE)" if options["backend"] == "postgresql" else ""
+        if options["backend"] == "postgresql":
+            force = " WITH (FORCE)"
+        else:
+            force = ""
         with administrator(server, options["backend"]) as cursor:
             cursor.execute(f"DROP DATABASE IF EXISTS {namespace.store_name(home)}{force}")
 

@@ -85,7 +85,10 @@ class Store(Engine):
             self.client.head_bucket(Bucket=self.at.bucket)
             return
         outside = self.at.region != REGION and not self.server.own
-        where = {"CreateBucketConfiguration": {"LocationConstraint": self.at.region}} if outside else {}
+        if outside:
+            where = {"CreateBucketConfiguration": {"LocationConstraint": self.at.region}}
+        else:
+            where = {}
         self.client.create_bucket(Bucket=self.at.bucket, **where)
 
     def _sweep(self) -> None:
@@ -170,7 +173,10 @@ class Store(Engine):
         error = response.get("Error", {})
         code, status = str(error.get("Code", "")), response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if code in WRONG_REGION:
-            right = f"in {error['Region']}, " if error.get("Region") else ""
+            if error.get("Region"):
+                right = f"in {error['Region']}, "
+            else:
+                right = ""
             return Refused(f"the bucket is {right}not in {self.at.region}: set its region with region= or AWS_REGION")
         reasons = toml(REASONS)
         if code in reasons:
@@ -192,7 +198,9 @@ class Store(Engine):
         from dyno.suites.http import curl
 
         boto = f"boto3 {version('boto3')}"
-        return boto if self.options["client"] == "boto3" else f"{curl.pycurl().version.split()[1]}, {boto}"
+        if self.options["client"] == "boto3":
+            return boto
+        return f"{curl.pycurl().version.split()[1]}, {boto}"
 
 
 def name_of(store: str) -> str:
@@ -207,7 +215,9 @@ def _connect_client(name: str, options: Mapping[str, Value], server: Any) -> tup
 
     if server.own:
         keys = {"aws_access_key_id": server.address.user, "aws_secret_access_key": server.address.password}
-        session, endpoint, region = boto3.Session(**keys), server.address.url, server.region
+        session = boto3.Session(**keys)
+        endpoint = server.address.url
+        region = server.region
     else:
         try:
             session = boto3.Session(profile_name=str(options["profile"]) or None)
@@ -219,7 +229,10 @@ def _connect_client(name: str, options: Mapping[str, Value], server: Any) -> tup
         raise Refused(NO_KEYS)
     frozen = credentials.get_frozen_credentials()
     # boto3 has no public name for this value, which comes from AWS_CA_BUNDLE or from ca_bundle in a profile.
-    authority = None if server.own else session._session.get_config_variable("ca_bundle")
+    if server.own:
+        authority = None
+    else:
+        authority = session._session.get_config_variable("ca_bundle")
     client = create_client(session, endpoint, region, 1, ADMIN_SECONDS, retries=4, authority=authority)
     bucket = "" if server.own else str(options["bucket"])
     at = Access(

@@ -132,13 +132,18 @@ class Objects(Bucket):
     def _get(self, request: StoreRequest) -> StoreResponse:
         start = now()
         with self._path(request.key).open("rb", buffering=0) as file:
-            left = request.end - request.start if request.start is not None else os.fstat(file.fileno()).st_size
+            if request.start is not None:
+                left = request.end - request.start
+            else:
+                left = os.fstat(file.fileno()).st_size
             file.seek(request.start or 0)
             if not self._large:
                 body = file.read(left)
                 end = now() - start
                 return StoreResponse(len(body), None, body, end, end)
-            digest, size, first = DIGEST(), 0, 0
+            digest = DIGEST()
+            size = 0
+            first = 0
             while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
                 first = first or now() - start
                 digest.update(piece)

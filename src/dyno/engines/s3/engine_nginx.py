@@ -42,7 +42,9 @@ def explain_unavailability(tls: bool = False, path: str = "") -> str | None:
     """Returns what is missing, with the remedy; None if nothing is. `path` is a program that the user named."""
     if why := KIND.explain_missing(path):
         return why
-    return "needs openssl, to create its certificate" if tls and program("openssl") is None else None
+    if tls and program("openssl") is None:
+        return "needs openssl, to create its certificate"
+    return None
 
 
 class Nginx(Process):
@@ -55,7 +57,10 @@ class Nginx(Process):
     ) -> None:
         if why := explain_unavailability(tls, path):
             raise Refused(why)
-        self._tls, self._workers, self._plain2, self._verify = tls, workers, plain2, verify
+        self._tls = tls
+        self._workers = workers
+        self._plain2 = plain2
+        self._verify = verify
         self.root, self.certificate = home / ROOT, home / CERTIFICATE
         address = loopback.allocate_address(home)
         self.address = loopback.Address(address.host, address.port, secure=tls)
@@ -147,7 +152,10 @@ class Files(Engine):
         if not tls and bool(self._options["h2c"]) is not (version == "2"):
             raise Refused("without TLS it serves one version only: use protocol=2 with h2c, and protocol=1.1 without")
         own = self._server.certificate if tls else None
-        client = {"cert": own, "key": self._server.home / KEY} if self._options["verify"] else {}
+        if self._options["verify"]:
+            client = {"cert": own, "key": self._server.home / KEY}
+        else:
+            client = {}
         return tls, {"cacert": own, "noproxy": "*", **client}
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:

@@ -50,7 +50,9 @@ def needs(options: Mapping[str, Value]) -> str | None:
         Options.from_dict(files_of(options))
     except UsageError as error:
         return str(error)
-    return None if options[URL] else "needs a URL: -e website:url=https://example.org/"
+    if options[URL]:
+        return None
+    return "needs a URL: -e website:url=https://example.org/"
 
 
 def files_of(options: Mapping[str, Value]) -> dict[str, Any]:
@@ -69,7 +71,10 @@ class Site(Engine):
 
     def transport(self, version: str) -> tuple[bool, Mapping[str, Any]]:
         secure = all(url.lower().startswith("https:") for url in self._urls)
-        header = [str(self._options["secret"])[len(SECRET) + 1 : -1]] if self._options["secret"] else []
+        if self._options["secret"]:
+            header = [str(self._options["secret"])[len(SECRET) + 1 : -1]]
+        else:
+            header = []
         return secure, {"insecure": bool(self._options["insecure"]), "header": header, **files_of(self._options)}
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:

@@ -275,7 +275,10 @@ class UserStore(buckets.Store):
 
 def removal(name: str, options: Mapping[str, Value]) -> str:
     own = buckets.name_of(name)
-    words = ["rm", "--recursive", f"s3://{options['bucket']}/{own}/"] if options["bucket"] else ["rb", "--force"]
+    if options["bucket"]:
+        words = ["rm", "--recursive", f"s3://{options['bucket']}/{own}/"]
+    else:
+        words = ["rb", "--force"]
     flags = {"--endpoint-url": options[URL], "--profile": options["profile"]}
     arguments = [word for flag, value in flags.items() if value for word in (flag, str(value))]
     return shlex.join(["aws", "s3", *words, *([] if options["bucket"] else [f"s3://{own}"]), *arguments])

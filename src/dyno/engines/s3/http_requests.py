@@ -42,7 +42,9 @@ class Requests:
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         targets: Sequence[Target] = self._engine.publish(bodies)
         # A response to HEAD has no body, and the suite learns that by a request.
-        return [Target(target.url, None, None) for target in targets] if self._head else targets
+        if self._head:
+            return [Target(target.url, None, None) for target in targets]
+        return targets
 
     def asking(self, places: int, fresh: bool) -> Requester:
         from dyno.suites.http.multi import CurlRequester

@@ -39,7 +39,9 @@ class Objects(Bucket):
     """See `dyno.suites.objectstore.Bucket`."""
 
     def __init__(self, engine: buckets.Store, large: bool, patience: float) -> None:
-        self._store, self._large, self._patience = engine, large, patience
+        self._store = engine
+        self._large = large
+        self._patience = patience
 
     def asking(self, places: int, fresh: bool) -> Requester:
         allow_open_files(places)
@@ -76,7 +78,10 @@ class BotoRequester(ThreadedRequester):
                     response = StoreResponse(client.head_object(**where)["ContentLength"])
                 case "list":
                     prefix = self._at.prefix
-                    after = {"StartAfter": prefix + request.other} if request.other else {}
+                    if request.other:
+                        after = {"StartAfter": prefix + request.other}
+                    else:
+                        after = {}
                     listing = client.list_objects_v2(
                         Bucket=self._at.bucket, Prefix=prefix + request.key, MaxKeys=request.number, **after
                     )
@@ -187,7 +192,10 @@ class ThinRequester(CurlRequester):
             handle.setopt(c.USERNAME, at.access)
             handle.setopt(c.PASSWORD, at.secret)
             handle.setopt(c.UPLOAD_BUFFERSIZE, 512 << 10)
-            handle.source, handle.headers, handle.request, handle.verb = Source(), [], None, ""
+            handle.source = Source()
+            handle.headers = []
+            handle.request = None
+            handle.verb = ""
             handle.setopt(c.READFUNCTION, handle.source.read)
             handle.setopt(c.SEEKFUNCTION, handle.source.seek)
             handle.setopt(c.HEADERFUNCTION, handle.headers.append)
@@ -209,7 +217,10 @@ class ThinRequester(CurlRequester):
                 f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
                 for number, tag in enumerate(request.tags, 1)
             )
-            body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>" if request.verb == "join" else ""
+            if request.verb == "join":
+                body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
+            else:
+                body = ""
             handle.setopt(c.POSTFIELDS, body.encode())
         if request.verb == "copy":
             source = quote(f"/{self._at.bucket}/{self._at.prefix}{request.other}", SAFE)
@@ -224,7 +235,10 @@ class ThinRequester(CurlRequester):
 
     def _set_headers(self, handle: Any, *more: str) -> None:
         # libcurl leaves out a header whose value is empty.
-        token = [f"x-amz-security-token: {self._at.token}"] if self._at.token else []
+        if self._at.token:
+            token = [f"x-amz-security-token: {self._at.token}"]
+        else:
+            token = []
         handle.setopt(self._c.HTTPHEADER, [UNSIGNED, "Expect:", "Content-Type:", *token, *more])
         handle.has_own_headers = bool(more)
 
@@ -262,17 +276,24 @@ class ThinRequester(CurlRequester):
             return f"{path}?uploads="
         if request.verb == "part":
             return f"{path}?partNumber={request.number}&uploadId={quote(request.upload, SAFE)}"
-        return f"{path}?uploadId={quote(request.upload, SAFE)}" if request.upload else path
+        if request.upload:
+            return f"{path}?uploadId={quote(request.upload, SAFE)}"
+        return path
 
     # -- its response ---------------------------------------------------------------------------------------
 
     def _response(self, handle: Any) -> Any:
-        c, info, request = self._c, handle.getinfo, handle.request
+        c = self._c
+        info = handle.getinfo
+        request = handle.request
         status = info(c.HTTP_CODE)
         self.codes[status] += 1
         body = b"".join(handle.pieces)
         handle.pieces.clear()
-        sink = handle.digest if request.verb == "get" and not self._keeps else None
+        if request.verb == "get" and not self._keeps:
+            sink = handle.digest
+        else:
+            sink = None
         # For a copy or join, the server starts its response before it knows the outcome, so the body may be an error.
         if status >= ERROR_FROM or (request.verb in ("copy", "join") and CODE.search(body)):
             code = CODE.search(body if sink is None else sink.beginning)
@@ -282,8 +303,14 @@ class ThinRequester(CurlRequester):
             return StoreResponse(int(info(c.SIZE_DOWNLOAD_T)), sink.digest.digest(), None, first, total)
         if request.verb == "get":
             return StoreResponse(len(body), None, body, first, total)
-        size = int(info(c.CONTENT_LENGTH_DOWNLOAD_T)) if request.verb == "head" else 0
-        names = partial(_names, body, len(self._at.prefix)) if request.verb == "list" else None
+        if request.verb == "head":
+            size = int(info(c.CONTENT_LENGTH_DOWNLOAD_T))
+        else:
+            size = 0
+        if request.verb == "list":
+            names = partial(_names, body, len(self._at.prefix))
+        else:
+            names = None
         return StoreResponse(size, None, None, first, total, names, _tag(request, handle.headers, body))
 
 
@@ -296,7 +323,9 @@ def _names(body: bytes, cut: int) -> Sequence[str]:
 def _tag(request: StoreRequest, headers: Sequence[bytes], body: bytes) -> str:
     if request.verb == "open":
         match = UPLOAD.search(body)
-        return unescape(match[1].decode()) if match else ""
+        if match:
+            return unescape(match[1].decode())
+        return ""
     if request.verb == "part":
         return next((header[5:].strip().decode() for header in headers if header[:5].lower() == b"etag:"), "")
     return ""

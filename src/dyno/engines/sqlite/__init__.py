@@ -85,7 +85,10 @@ class SQLite(Engine):
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         self._path, self._options = home / "records.sqlite", options
-        self._database = ":memory:" if tier is None else str(self._path)
+        if tier is None:
+            self._database = ":memory:"
+        else:
+            self._database = str(self._path)
         self._durability = durability(tier, str(options["journal_mode"]))
         self.connection = self.connect()
 
@@ -109,7 +112,9 @@ class SQLite(Engine):
 
     def intact(self) -> str | None:
         (message,) = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
-        return None if message == "ok" else str(message)
+        if message == "ok":
+            return None
+        return str(message)
 
     def version(self) -> str:
         return f"SQLite {sqlite3.sqlite_version}"
@@ -127,7 +132,9 @@ class SQLite(Engine):
         return self._path.parent.glob(self._path.name + "*")
 
     def caveats(self) -> Iterable[Caveat]:
-        return (set_option.CAVEAT,) if self._options[set_option.SET] else ()
+        if self._options[set_option.SET]:
+            return (set_option.CAVEAT,)
+        return ()
 
 
 NO_CORRELATION = Gap("corr", "unsupported", "SQLite has no aggregate for a correlation")

@@ -65,7 +65,9 @@ class Sql:
             cursor = execute(text, values)
             return [column[0] for column in cursor.description or ()], cursor.fetchall()
 
-        return run_named if named else run
+        if named:
+            return run_named
+        return run
 
     def rollback(self) -> None:
         self._connection.rollback()

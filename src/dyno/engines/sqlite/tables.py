@@ -30,7 +30,10 @@ class Records:
         self._insert = f"INSERT INTO records ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
         values = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
         self._upsert = f"{self._insert} ON CONFLICT (name, location) DO UPDATE SET {values}"
-        columns = "".join(f", {name} TEXT NOT NULL" for name in INDEXES) if indexed else ""
+        if indexed:
+            columns = "".join(f", {name} TEXT NOT NULL" for name in INDEXES)
+        else:
+            columns = ""
         connection.execute(
             "CREATE TABLE IF NOT EXISTS records (name TEXT NOT NULL, location TEXT NOT NULL, stub TEXT NOT NULL"
             f"{columns}, PRIMARY KEY (name, location)) WITHOUT ROWID"
@@ -57,7 +60,9 @@ class Records:
             self._connection.executemany(self._insert, map(self._row, records))
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
-        olds, get, execute = [], self._reader.get, self._connection.execute
+        olds = []
+        get = self._reader.get
+        execute = self._connection.execute
         with transaction(self._connection.execute, "BEGIN IMMEDIATE"):
             for record in records:
                 olds.append(get((record["name"], record["location"])))

@@ -43,7 +43,9 @@ _NUMBER = r"\s*(-?[\d.]+)"
 
 def explain_missing_program() -> str | None:
     """Returns a message that sysbench is missing, with the command that installs it; None if it is installed."""
-    return None if shutil.which(NAME) else f"needs {NAME}: {INSTALL}"
+    if shutil.which(NAME):
+        return None
+    return f"needs {NAME}: {INSTALL}"
 
 
 def version() -> str:
@@ -57,7 +59,10 @@ def run(words: Sequence[str], environment: Mapping[str, str] | None = None, conf
     with os.fdopen(os.memfd_create(NAME), "wb") as file:
         file.write(config.encode())
         file.flush()
-        given = [f"--config-file=/proc/self/fd/{file.fileno()}"] if config else []
+        if config:
+            given = [f"--config-file=/proc/self/fd/{file.fileno()}"]
+        else:
+            given = []
         return run_tool([NAME, *given, *words], environment, (file.fileno(),))
 
 
@@ -121,8 +126,14 @@ def report(tool: str, output: str) -> Report:
         f"latency_{name}_ns": _ns(output, f"{label}:")
         for name, label in (("min", "min"), ("avg", "avg"), ("p95", "95th percentile"), ("max", "max"))
     }
-    facts["events_per_thread"] = float(fairness[1]) if fairness else None
-    facts["events_deviation"] = float(fairness[2]) if fairness else None
+    if fairness:
+        facts["events_per_thread"] = float(fairness[1])
+    else:
+        facts["events_per_thread"] = None
+    if fairness:
+        facts["events_deviation"] = float(fairness[2])
+    else:
+        facts["events_deviation"] = None
     rows = re.findall(rf"^{_NUMBER} \|\**\s+(\d+)$", output, re.MULTILINE)
     latencies = tuple((round(float(ms) * 1e6), int(count)) for ms, count in rows)
     return Report(
@@ -133,13 +144,18 @@ def report(tool: str, output: str) -> Report:
 def number(output: str, label: str) -> float | None:
     """Returns the number after a label at the start of a line; None if there is none."""
     match = re.search(rf"^\s*{re.escape(label)}{_NUMBER}", output, re.MULTILINE)
-    return float(match[1]) if match else None
+    if match:
+        return float(match[1])
+    return None
 
 
 def words(threads: int, limit_ns: int, events: int = 0, histogram: bool = True) -> list[str]:
     """Returns sysbench's arguments for the number of threads and the duration, at least 1 s, in whole seconds. If
     `events` is given, it limits the total number of events instead."""
-    duration = [f"--events={events}", "--time=0"] if events else [f"--time={_seconds(limit_ns)}"]
+    if events:
+        duration = [f"--events={events}", "--time=0"]
+    else:
+        duration = [f"--time={_seconds(limit_ns)}"]
     return [f"--threads={threads}", *duration, f"--histogram={'on' if histogram else 'off'}", "--percentile=95"]
 
 
@@ -158,7 +174,9 @@ class DatabaseTests:
     `dyno.suites.oltp.Transactions`."""
 
     def __init__(self, connection: Any, words: Sequence[str], **secrets: Any) -> None:
-        self._connection, self._words, self._secrets = connection, list(words), secrets
+        self._connection = connection
+        self._words = list(words)
+        self._secrets = secrets
         self._tool = ""
 
     def fill(self, tables: SysbenchTables) -> None:
@@ -241,7 +259,9 @@ def _points(output: str, interval: int) -> Sequence[Mapping[str, int | None]]:
         for end, rate, p99 in rows
         if float(rate)
     ]
-    return points if len(points) > 1 else ()
+    if len(points) > 1:
+        return points
+    return ()
 
 
 def _read_count(output: str, label: str) -> int:
@@ -266,7 +286,10 @@ def run_pgbench(
     11.3 µs without. Reading a log in a pipe during the run would take more.
     """
     seconds = _seconds(load.limit_ns)
-    duration = f"--transactions={load.events // load.clients}" if load.events else f"--time={seconds}"
+    if load.events:
+        duration = f"--transactions={load.events // load.clients}"
+    else:
+        duration = f"--time={seconds}"
     words = [f"--builtin={script}", f"--client={load.clients}", f"--jobs={load.clients}", duration, "--no-vacuum"]
     words += [f"--random-seed={load.seed}", "--protocol=prepared"]
     share = min(LOGGED_SECONDS / seconds, 1)
@@ -338,7 +361,9 @@ def _read_logs(
 
 def _ns(output: str, label: str) -> int | None:
     ms = number(output, label)
-    return None if ms is None else round(ms * 1e6)
+    if ms is None:
+        return None
+    return round(ms * 1e6)
 
 
 ENDLESS = "1000T"

@@ -53,7 +53,9 @@ def packaged_version(path: str = "") -> str | None:
         return None
     owner = subprocess.run(["dpkg-query", "-S", executable], capture_output=True, text=True).stdout.partition(":")[0]
     words = ["dpkg-query", "-W", "-f", "${Version}", owner]
-    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or None if owner else None
+    if owner:
+        return subprocess.run(words, capture_output=True, text=True).stdout.strip() or None
+    return None
 
 
 class VictoriaMetrics(Process):
@@ -186,7 +188,9 @@ class Series(port.Series):
     def __init__(self, engine: Victoria, names: Sequence[str]) -> None:
         import orjson
 
-        self._api, self._store, self._names = Api(engine.server), engine.name, names
+        self._api = Api(engine.server)
+        self._store = engine.name
+        self._names = names
         self._numbers = {name: number for number, name in enumerate(names)}
         self._dumps, self._loads = orjson.dumps, orjson.loads
 
@@ -199,7 +203,9 @@ class Series(port.Series):
         times, ns = np.divmod(ts, MS)
         fields = [values.tolist() for values in (*_pieces(val), ns, stat, sevr)]
         ends = [*(np.flatnonzero(pv[1:] != pv[:-1]) + 1).tolist(), len(pv)]
-        every, start, lines = times.tolist(), 0, list[bytes]()
+        every = times.tolist()
+        start = 0
+        lines = list[bytes]()
         for end in ends:
             name = self._names[pv[start]]
             for series, values in zip(SERIES, fields, strict=True):

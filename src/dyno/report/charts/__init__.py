@@ -17,7 +17,10 @@ def list_charts(run: Run, by: str | None = None, prices: Prices | None = None) -
     """Returns the charts of a search; the fixed charts, a sweep for each numeric parameter with several values, and
     the suite's own charts. `by`: the metric or fact that sweeps show. Raises UsageError if it is unknown."""
     sweeps = [lines.sweep(run, name.removeprefix(lines.PREFIX), by) for name in lines.names(run)]
-    priced = [searches.cost(run, prices)] if prices is not None and prices.load is not None and run.limits else []
+    if prices is not None and prices.load is not None and run.limits:
+        priced = [searches.cost(run, prices)]
+    else:
+        priced = []
     return [*searches.charts(run), *priced, *FIXED[:-1], *sweeps, FIXED[-1], *lines.curves(run)]
 
 

@@ -101,7 +101,10 @@ def brief(run: Run) -> list[Record]:
     records = []
     for row, record in rows(run):
         summary, moved = row.summary, ranked_by_bandwidth(row.summary)
-        estimate = summary.bandwidth if moved else summary.throughput
+        if moved:
+            estimate = summary.bandwidth
+        else:
+            estimate = summary.throughput
         # A row without a figure gets the unit of its phase.
         by_bytes = moved or (estimate is None and summary.about.metric == BANDWIDTH.name)
         more = {
@@ -121,7 +124,10 @@ def brief(run: Run) -> list[Record]:
 
 
 def throughput_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
-    title, kind = (BANDWIDTH.title, "bandwidth") if f"{unit}/s" == BYTES else (f"{unit}/s", "rate")
+    if f"{unit}/s" == BYTES:
+        title, kind = (BANDWIDTH.title, "bandwidth")
+    else:
+        title, kind = (f"{unit}/s", "rate")
     tooltip = {"figure": title, "reach": "95 % interval", "trials": "trials", "remarks": "remarks"}
     whole = spec(engines, "throughput", title, kind, vega.tooltip(tooltip))
     ends = {"x": vega.quantity("from"), "x2": {"field": "to"}}
@@ -286,7 +292,9 @@ def ratios(run: Run) -> list[Record]:
 
     def axis(pair: Comparison) -> str:
         # Ratios to the best of each place share an axis, and so do all ratios to one other engine.
-        return "" if (id(pair.baseline), pair.phase) in best else pair.baseline.label
+        if (id(pair.baseline), pair.phase) in best:
+            return ""
+        return pair.baseline.label
 
     return _ratio_records(run, compare.pairs(run), axis)
 

@@ -66,7 +66,9 @@ class Chart:
     and the `engines` that it names."""
 
     def select_records(self, run: Run, selector: Selector) -> Iterable[Record]:
-        return self.select(run, selector) if self.select else filter(selector, self.records(run))
+        if self.select:
+            return self.select(run, selector)
+        return filter(selector, self.records(run))
 
     @property
     def file(self) -> str:

@@ -168,7 +168,10 @@ def _series_points(sample: Sample) -> dict[float, Point]:
         length = min(interval, sample.elapsed_ns - at * interval)
         if length >= interval / 2:
             point = by_interval.get(at)
-            rate = point["operations"] / length * 1e9 if point else 0.0
+            if point:
+                rate = point["operations"] / length * 1e9
+            else:
+                rate = 0.0
             points[(at + 1) * interval / 1e9] = rate, point["p99_ns"] if point else None
     return points
 

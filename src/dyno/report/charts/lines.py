@@ -162,7 +162,10 @@ def _curve(run: Run, curve: Curve) -> Chart:
         if not side.interval:
             columns.append(Column(name, side.title, side.kind))
         else:
-            title = "median a second" if metric is THROUGHPUT else metric.title
+            if metric is THROUGHPUT:
+                title = "median a second"
+            else:
+                title = metric.title
             ends = (("", title), ("_low", "95 % from"), ("_high", "95 % to"))
             columns += [Column(f"{name}{end}", text, side.kind) for end, text in ends]
 
@@ -187,7 +190,10 @@ def _side(axis: Axis, unit: str) -> Side:
     if axis.of != "metric":
         return Side(axis.title or axis.name, axis.kind, log)
     metric = METRICS.get(axis.name, THROUGHPUT)
-    default = f"{unit}/s" if metric is THROUGHPUT else metric.title
+    if metric is THROUGHPUT:
+        default = f"{unit}/s"
+    else:
+        default = metric.title
     return Side(axis.title or default, KINDS[metric.kind], log, interval=True)
 
 
@@ -217,8 +223,14 @@ def _curve_records(run: Run, curve: Curve) -> list[Record]:
                 figure = estimate_metric(summary, metric)
                 unit = unit or ("" if metric is THROUGHPUT else metric.title)
             else:
-                value = params.get(name) if axis.of == "param" else facts.get(id(summary.cell), {}).get(name)
-                figure = Estimate(float(value), None, None) if isinstance(value, (int, float)) else None
+                if axis.of == "param":
+                    value = params.get(name)
+                else:
+                    value = facts.get(id(summary.cell), {}).get(name)
+                if isinstance(value, (int, float)):
+                    figure = Estimate(float(value), None, None)
+                else:
+                    figure = None
             if figure is None:
                 break
             record |= {side: figure.median, f"{side}_low": figure.low, f"{side}_high": figure.high}
@@ -264,7 +276,9 @@ def names(run: Run) -> list[str]:
 
 
 def name_of(parameter: str) -> str:
-    return parameter if parameter == CLIENTS else f"{PREFIX}{parameter}"
+    if parameter == CLIENTS:
+        return parameter
+    return f"{PREFIX}{parameter}"
 
 
 def sweep(run: Run, parameter: str, by: str | None = None) -> Chart:
@@ -340,7 +354,10 @@ def _sweep_records(run: Run, parameter: str, metric: Metric | None, fact: str) -
         rows.sort(key=lambda one: (engines[one[1]["engine"]], one[1]["params"][parameter]))
         for row, record in rows:
             unit = fact or (f"{row.summary.unit}/s" if by is THROUGHPUT else by.title)
-            figure = _fact(row.summary, fact) if fact else estimate_metric(row.summary, by)
+            if fact:
+                figure = _fact(row.summary, fact)
+            else:
+                figure = estimate_metric(row.summary, by)
             if figure is None:
                 continue
             value = record["params"][parameter]
@@ -377,7 +394,9 @@ def _fact(summary: CellSummary, name: str) -> Estimate | None:
         return None
     samples = [value for s in summary.samples if isinstance(value := s.facts.get(name), (int, float))]
     # Intervals are defined only for positive values.
-    return estimate(samples) if samples and min(samples) > 0 else Estimate(float(median), None, None)
+    if samples and min(samples) > 0:
+        return estimate(samples)
+    return Estimate(float(median), None, None)
 
 
 def _says(run: Run, parameter: str) -> list[Record]:

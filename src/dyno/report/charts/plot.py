@@ -25,7 +25,9 @@ from dyno.stats.summary import group_values
 
 ONE, SEVERAL = 800, 1160
 """Width in pixels of a single panel, and of a grid of several."""
-TITLE, SUBTITLE, REMARK = 18, 12, 11
+TITLE = 18
+SUBTITLE = 12
+REMARK = 11
 """Font sizes in pixels."""
 LETTER = 0.56
 """Estimated width of a letter as a share of its font size. It is rather too wide, because a long line would widen the
@@ -98,7 +100,10 @@ def draw_chart(run: Run, chart: Chart, choice: Choice, width: int | None = None)
     """Returns the drawing of one chart. Raises UsageError if it has nothing to show."""
     chosen = _panels(run, chart, choice)
     if not chosen:
-        some = "of what was chosen " if _panels(run, chart, Choice()) else ""
+        if _panels(run, chart, Choice()):
+            some = "of what was chosen "
+        else:
+            some = ""
         raise UsageError(f"{run.path} has nothing {some}for the chart {chart.name}, which takes {chart.needs}")
     return _draw_panels(run, chart, choice, chosen, width)
 
@@ -208,7 +213,10 @@ def _sheet(
     if remarks:
         style = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
         grid["title"] = {"text": _wrap_lines(remarks, width, REMARK), "offset": 16, "style": "remark", **style}
-    interval = f", of ratios {wording.LEVEL}" if any("ratio" in r for panel in panels for r in panel.records) else ""
+    if any("ratio" in r for panel in panels for r in panel.records):
+        interval = f", of ratios {wording.LEVEL}"
+    else:
+        interval = ""
     trials = f"{notes.trials(run)}{interval}; {notes.length(run)}; seed {run.plan.seed}"
     machine = "; ".join(filter(None, (notes.machine(run), notes.maker(run))))
     about = [f"{run.plan.suite}: {notes.fixed_params(run)}", trials, machine]
@@ -316,7 +324,9 @@ def _fit_width(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> t
 
     (grid,) = sheet["vconcat"]
     narrowest = NARROWEST if columns == 1 else CRAMPED
-    panel, right, trial = max(narrowest, width // columns - 200), 0, sheet
+    panel = max(narrowest, width // columns - 200)
+    right = 0
+    trial = sheet
     if len(grid["concat"]) > 2 * columns:
         # Drawing is slow. First draw only the panel with the longest record of each column, which usually gives the
         # right width.
@@ -335,7 +345,9 @@ def _fit_width(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> t
         if rest == right and trial is sheet:
             return drawn, needed
         # Rounded down, also below zero, because the drawing must not be too wide.
-        panel, right, trial = panel + rest // columns, rest % columns, sheet
+        panel = panel + rest // columns
+        right = rest % columns
+        trial = sheet
         if panel < narrowest:
             break
     return None, needed

@@ -66,7 +66,10 @@ def _records(run: Run, figure: Figure) -> list[Record]:
         if search is None:
             continue
         for probe, attempt in zip(search.probes, search.attempts, strict=True):
-            y = None if probe.failed else figure(probe, attempt.samples[0])
+            if probe.failed:
+                y = None
+            else:
+                y = figure(probe, attempt.samples[0])
             if y is not None:
                 records.append({**common, "x": probe.rate, "y": y, "stage": probe.stage, "unit": "op/s"})
     return records
@@ -107,7 +110,10 @@ def cost(run: Run, prices: Prices) -> Chart:
 
 
 def _costs(run: Run, prices: Prices) -> list[Record]:
-    charged = {id(each.row): each.month for each in costs(run, prices)} if prices.load is not None else {}
+    if prices.load is not None:
+        charged = {id(each.row): each.month for each in costs(run, prices)}
+    else:
+        charged = {}
     records = list[Record]()
     for row, common in rows(run):
         month, capacity = charged.get(id(row.summary)), row.summary.throughput

@@ -62,7 +62,14 @@ def scale(engines: Sequence[str], channel: str) -> dict[str, Any]:
 
 def config(dark: bool = False) -> dict[str, Any]:
     """Returns a Vega-Lite config with a transparent background."""
-    text, dim, grid = ("#e6e8eb", "#9aa3ae", "#2e343d") if dark else ("#1f2328", "#59636e", "#e3e6ea")
+    if dark:
+        text = "#e6e8eb"
+        dim = "#9aa3ae"
+        grid = "#2e343d"
+    else:
+        text = "#1f2328"
+        dim = "#59636e"
+        grid = "#e3e6ea"
     labels = {"labelColor": text, "titleColor": dim, "labelFontSize": 12, "titleFontSize": 12}
     title = {"subtitleColor": dim, "subtitleFontSize": 12, "subtitleLineHeight": 16, "subtitlePadding": 6}
     axis = {"labelLimit": 280, "titlePadding": 8, "labelPadding": 6, "ticks": False, "labelOverlap": True}
@@ -179,7 +186,9 @@ def mark(kind: str, **look: Any) -> Json:
 def layer(look: str | Json, encoding: Json, *filters: str) -> Json:
     """Returns a layer of the records that pass the filters."""
     drawn = {"mark": look, "encoding": encoding}
-    return {"transform": [{"filter": test} for test in filters], **drawn} if filters else drawn
+    if filters:
+        return {"transform": [{"filter": test} for test in filters], **drawn}
+    return drawn
 
 
 def by_engine(engines: Sequence[str], channel: str, symbol: int = 80) -> Json:

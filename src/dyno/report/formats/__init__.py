@@ -194,8 +194,14 @@ def format_gate(data: Mapping[str, Any], strict: bool = False) -> str:
         failure: str | None = f"no number now: {row.get('why')}"
         skipped, output = None, ""
         if "state" in row:
-            unclear = row["text"] if row["state"] == "unclear" else None
-            failure = row["text"] if row["state"] == "slower" else unclear if strict else None
+            if row["state"] == "unclear":
+                unclear = row["text"]
+            else:
+                unclear = None
+            if row["state"] == "slower":
+                failure = row["text"]
+            else:
+                failure = unclear if strict else None
             skipped = None if strict else unclear
             output = f"{row['metric']}: {row['text']}"
         cases.append(Case(f"dyno.{row['phase']}", name, 0.0, failure, skipped, output))
@@ -266,7 +272,9 @@ def _exit_codes(row: CellSummary, count: int) -> list[int]:
     known = [str(sample.facts["exit_statuses"]) for sample in row.samples if "exit_statuses" in sample.facts]
     each = [part.split("x") for text in known for part in text.split()]
     codes = sorted(int(code) for times, code in each for _ in range(int(times)))
-    return codes if len(codes) == count else [0] * count
+    if len(codes) == count:
+        return codes
+    return [0] * count
 
 
 FORMATS: Mapping[str, Callable[[Run], str]] = {

@@ -65,7 +65,10 @@ def build(
     by_name = {chart.name: chart for one in shown for chart in one["charts"] if chart.name in with_records}
     start = data[0]["start"]
     # A site has many pages, and drawing charts for each would take too long.
-    to_draw = [] if site else payload.choose_records(shown[0]["run"], shown[0]["charts"], data[0])
+    if site:
+        to_draw = []
+    else:
+        to_draw = payload.choose_records(shown[0]["run"], shown[0]["charts"], data[0])
     packed = [] if site else [Part("library", pack(library))]
     packed.append(Part("data", pack(compact({**payload.common(by_name.values()), "runs": data}))))
     # Free memory for the drawing: the data of a large run takes much of it.

@@ -58,7 +58,9 @@ def of_run(
         }
     row_data = []
     for row in rows:
-        cell, throughput, ranking = row.summary.cell, row.summary.throughput, ranked.get(place(row))
+        cell = row.summary.cell
+        throughput = row.summary.throughput
+        ranking = ranked.get(place(row))
         of_row = {
             **common_keys(cell, row.place, changing),
             "best": ranking is not None and ranking.best == cell.label,
@@ -92,9 +94,15 @@ def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, 
     """Returns the place that the page shows first: that of the first answer, in a phase with latencies if there is
     one."""
     first = next(iter(answer.answers(run)), None)
-    tier, params = (first.best.tier, first.params) if first else (run.cells[0].tier, run.cells[0].params)
+    if first:
+        tier, params = (first.best.tier, first.params)
+    else:
+        tier, params = (run.cells[0].tier, run.cells[0].params)
     places = {r.summary.phase: r.place for r in reversed(rows) if first is None or r.tool == first.reported_by}
-    phases = [places[phase] for phase in first.phases] if first else list(places.values())
+    if first:
+        phases = [places[phase] for phase in first.phases]
+    else:
+        phases = list(places.values())
     timed = {row.place for row in rows if row.summary.latency_ns["p50"] is not None}
     phase = next((phase for phase in phases if phase in timed), phases[0])
     return {"phase": phase, "tier": tier.value if tier else "", "params": {name: params[name] for name in changing}}
@@ -157,7 +165,10 @@ def _draw_svg(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -
     spec = chart.spec(engines, unit_of(records[0]))
     panels = spec.get("vconcat")
     for panel in panels or [spec]:
-        panel["width"] = WIDTH - CONCAT_MARGIN if panels else WIDTH
+        if panels:
+            panel["width"] = WIDTH - CONCAT_MARGIN
+        else:
+            panel["width"] = WIDTH
     shown = {record["engine"] for record in records}
     vega.limit_legends(spec, [engine for engine in engines if engine in shown])
     converted = vl_convert.vegalite_to_vega({**spec, "data": {"values": list(records)}, "config": LIGHT})
@@ -266,8 +277,14 @@ def results(
         if floor.throughput is not None:
             figure = f"{units.rate(floor.throughput.median)} {floor.unit}/s"
         floor_texts.append(f"{floor.cell.label}{f' with {params}' if params else ''} {figure}")
-    which = "" if len(floors) <= MOST_FLOORS else f", of {len(floors):,} the first and the last"
-    sentence = f"Floors, which do nothing{which}: {', '.join(floor_texts)}." if floor_texts else ""
+    if len(floors) <= MOST_FLOORS:
+        which = ""
+    else:
+        which = f", of {len(floors):,} the first and the last"
+    if floor_texts:
+        sentence = f"Floors, which do nothing{which}: {', '.join(floor_texts)}."
+    else:
+        sentence = ""
     return Results(group, heads, tuple(rows), rest, sentence)
 
 
@@ -275,7 +292,10 @@ def count_doubts(groups: Sequence[Group]) -> list[tuple[str, str]]:
     """Returns the doubts of all rows without null engines: how many rows have each, and its meaning."""
     rows = [row for group in groups for row in group.rows if not row.summary.cell.floor]
     missing = sum(not row.summary.valid for row in rows)
-    lines = [(f"{missing} of {len(rows)}", "have no number: the results say why")] if missing else []
+    if missing:
+        lines = [(f"{missing} of {len(rows)}", "have no number: the results say why")]
+    else:
+        lines = []
     counts = Counter(code for row in rows for code in {doubt.code for doubt in row.doubts})
     return lines + [(f"{counts[code]} of {len(rows)}", text) for code, text in MEANINGS.items() if counts[code]]
 
@@ -314,7 +334,10 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
     known: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     for at, cell in enumerate(run.cells):
         last = lasts.get(at)
-        facts = [] if cell.tier is None else [("tier", f"{cell.tier_name}: {display.meaning(cell.tier)}")]
+        if cell.tier is None:
+            facts = []
+        else:
+            facts = [("tier", f"{cell.tier_name}: {display.meaning(cell.tier)}")]
         facts.append(("version", "unknown: no trial got so far" if last is None else last.version or units.UNKNOWN))
         if last is not None:
             facts += [(name, format_by_unit(name, value)) for name, value in (last.settings or {}).items()]
@@ -323,7 +346,10 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
         entries = by_engine.setdefault(cell.label, [])
         if (cell.label, tuple(facts)) not in known:
             known.add((cell.label, tuple(facts)))
-            params = f" ({units.params(cell.params)})" if entries else ""
+            if entries:
+                params = f" ({units.params(cell.params)})"
+            else:
+                params = ""
             entries.append((cell.label + params, facts))
     return [entry for entries in by_engine.values() for entry in entries]
 

@@ -74,7 +74,9 @@ class Picture:
 
 def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
     """Returns the pictures of the first answers that compare engines."""
-    changing, colours, pictures = varying_params(run), _colours(run), []
+    changing = varying_params(run)
+    colours = _colours(run)
+    pictures = []
     answers = [answer for answer in wording.rename_phases(run, names) if answer.others]
     for answer in answers[: display.PICTURES]:
         others, rest = display.take_first(answer.others, display.BARS - 1, "others", "the overview has more")
@@ -83,7 +85,10 @@ def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
         text = "" if marks else "the best figures"
         bars = [Bar(best, colours[best], marks.get(best, ""), units.ratio(1), text, scale)]
         for cell, verdict in others:
-            interval = "" if verdict.low is None else f" [{wording.interval(verdict)}]"
+            if verdict.low is None:
+                interval = ""
+            else:
+                interval = f" [{wording.interval(verdict)}]"
             figure, mark = wording.point(verdict) + interval, marks.get(cell.label, "")
             bar = Bar(cell.label, colours[cell.label], mark, figure, wording.verdict(verdict), None)
             bars.append(_add_lengths(bar, verdict, scale))
@@ -123,19 +128,28 @@ def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking])
             if figure.valid and ranking is not None and name == ranking.best:
                 bars.append(Bar(name, colours[name], figure.standing, text, "", PHASE_SCALE))
                 continue
-            seen = ranking.seen.get(name) if figure.valid and ranking is not None else None
+            if figure.valid and ranking is not None:
+                seen = ranking.seen.get(name)
+            else:
+                seen = None
             bar = Bar(name, colours[name], "", text, figure.verdict, None)
             bars.append(_add_lengths(bar, seen.verdict if seen else None, PHASE_SCALE))
         if sum(bar.at is not None for bar in bars) > 1:
             pictures.append(Picture(line.phase, tuple(bars), PHASE_SCALE, unit=line.unit))
-    return (pictures, f"{rest} {more}".strip()) if len(pictures) > 1 else ([], "")
+    if len(pictures) > 1:
+        return (pictures, f"{rest} {more}".strip())
+    return ([], "")
 
 
 # -- preview image ------------------------------------------------------------------------------------------
 
-WIDTH, HEIGHT, EDGE = 1200, 630, 60
+WIDTH = 1200
+HEIGHT = 630
+EDGE = 60
 HEADLINE_LINES, HEADLINE_LETTERS = 3, 50
-NAME, REMARK, FOOT = 40, 44, 100
+NAME = 40
+REMARK = 44
+FOOT = 100
 """Maximum lengths of texts, in characters."""
 TOP, LINE = 128, 50
 """Position of the headline's first line, and the height of a line."""
@@ -172,7 +186,10 @@ def link(url: str, page: str) -> Link:
     """Returns the addresses of `page`, a path, and of its image. If `url` ends in a slash, the page is below it; else
     `url` is the page's address. Raises UsageError."""
     check_url(url)
-    target = urljoin(url, quote(page)) if url.endswith("/") else url
+    if url.endswith("/"):
+        target = urljoin(url, quote(page))
+    else:
+        target = url
     return Link(target, urljoin(target, quote(PurePosixPath(page).with_suffix(".png").name)))
 
 
@@ -184,7 +201,10 @@ def preview(run: Run) -> bytes:
 def svg(run: Run) -> str:
     names = phase_aliases(run)
     answers = wording.answers(run, names)
-    answer = answers[0].partition(". ")[0] if answers else "No engine has a valid figure: there is no answer"
+    if answers:
+        answer = answers[0].partition(". ")[0]
+    else:
+        answer = "No engine has a valid figure: there is no answer"
     # The figures are removed, because the bars show them.
     plain = re.sub(rf" \([^()]*{wording.SURE}[^()]*\)", "", answer).rstrip(".")
     headline = textwrap.wrap(plain, HEADLINE_LETTERS, max_lines=HEADLINE_LINES, placeholder=" …")
@@ -222,4 +242,6 @@ def svg(run: Run) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1]}…"

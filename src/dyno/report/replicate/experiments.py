@@ -50,7 +50,10 @@ def replicas(directory: Path, reasons: Mapping[str, str]) -> list[Replica]:
         file = run_file(directory, name)
         run = results.load(file) if file.exists() else None
         why = reasons.get(name, "it has no run file in this directory")
-        original = None if run is None else replica.original(run)
+        if run is None:
+            original = None
+        else:
+            original = replica.original(run)
         found.append(Replica(original or published.experiment(name), run, why))
     return found
 
@@ -89,7 +92,10 @@ def _row(of: Replica) -> Iterator[str]:
 def _first_finding(result: FindingResult | None) -> tuple[str, str, str]:
     if result is None:
         return (units.UNKNOWN,) * 3
-    text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
+    if result.finding.says:
+        text = f"“{result.finding.says}”"
+    else:
+        text = result.finding.shows
     if result.shortfalls:
         return text, result.kind, verdicts.shortfalls(result)
     compared = [check for check in result.checks if check.ratio is not None]

@@ -52,7 +52,9 @@ def reasons(
         if not set(phases) & set(run.plan.phases):
             return f"{' and '.join(dict.fromkeys(phases))} {NOT_IN_RUN}"
         if any(row.valid for row in rows):
-            return f"an interval takes {FEWEST_TRIALS} trials of a row" if head.startswith("[") else otherwise
+            if head.startswith("["):
+                return f"an interval takes {FEWEST_TRIALS} trials of a row"
+            return otherwise
         whys = [row.why for row in rows if row.why]
         whys += [each.why for each in absences(run) if each.phase in phases and engine in (None, each.cell.asked)]
         return "; ".join(dict.fromkeys(whys)) or otherwise

@@ -43,7 +43,9 @@ def order_here(experiment: Experiment, run: Run) -> tuple[str, list[str]]:
     if experiment.order.none:
         return units.UNKNOWN, []
     sides, reasons = _sides(experiment, run)
-    chains, texts, whys = list[list[_Side]](), list[str](), dict[str, str]()
+    chains = list[list[_Side]]()
+    texts = list[str]()
+    whys = dict[str, str]()
     for side in sides:
         for at, chain in enumerate(chains):
             check = _check(experiment, run, chain[-1], side)
@@ -77,7 +79,10 @@ def section(experiment: Experiment, run: Run) -> Section:
         return Section("Order", lines=[published_order(experiment)])
     text, reasons = order_here(experiment, run)
     place = f"{metric(order.metric).title} of {order.phase} {units.params(order.params)}".rstrip()
-    lines = [f"published: {order.read_as}"] if order.read_as else []
+    if order.read_as:
+        lines = [f"published: {order.read_as}"]
+    else:
+        lines = []
     lines += [f"here: {why}" for why in reasons]
     rows, heads = [("published", published_order(experiment)), ("here", text)], ("", "order")
     return Section("Order", place, heads, rows, left=heads, keys=heads[:1], lines=lines, legend=[LEGEND])
@@ -94,14 +99,23 @@ def _sides(experiment: Experiment, run: Run) -> tuple[list[_Side], list[tuple[st
         contender = contenders.get(name, experiment.contenders[0])
         params = order.sides.get(name, {})
         row = _row(run, order.phase, contender.engine, {**order.params, **params})
-        figure = estimate_metric(row, by) if row is not None and row.valid else None
+        if row is not None and row.valid:
+            figure = estimate_metric(row, by)
+        else:
+            figure = None
         title = name if order.sides else contender.title
         if row is None or figure is None:
-            otherwise = findings.NOT_MEASURED if row is None else f"no trial recorded the {by.title}"
+            if row is None:
+                otherwise = findings.NOT_MEASURED
+            else:
+                otherwise = f"no trial recorded the {by.title}"
             why = gaps.reasons(run, [order.phase], contender.engine, otherwise)("")
             reasons.append((why, title))
             continue
-        speed = 1 / figure.median if by.inverse else figure.median
+        if by.inverse:
+            speed = 1 / figure.median
+        else:
+            speed = figure.median
         ranked.append((TIERS.index(row.cell.tier), -speed, _Side(title, params, row)))
     return [side for *_, side in sorted(ranked, key=lambda each: each[:2])], reasons
 
@@ -113,7 +127,9 @@ def _row(run: Run, phase: str, engine: str, params: Mapping[str, object]) -> Cel
 
 def _check(experiment: Experiment, run: Run, faster: _Side, slower: _Side) -> Check:
     """Compares two rows by the rules of findings: as the claim that one is faster."""
-    order, one, other = experiment.order, faster.row.cell, slower.row.cell
+    order = experiment.order
+    one = faster.row.cell
+    other = slower.row.cell
     params = {name: (value,) for name, value in one.params.items() if name not in faster.params}
     claim = Claim(
         one.asked,

@@ -40,10 +40,16 @@ def _timeline_section(timeline: Timeline, run: Run) -> Section:
                 most = max(rates) or 1
                 sketch = "".join(BARS[min(int(rate / most * len(BARS)), len(BARS) - 1)] for rate in rates)
                 after = units.fact(sample.facts.get(timeline.after), "ns")
-                text = f"not steady: {why}" if (why := sample.facts.get(timeline.why)) else f"after {after}"
+                if why := sample.facts.get(timeline.why):
+                    text = f"not steady: {why}"
+                else:
+                    text = f"after {after}"
                 rows.append((f"here, trial {block + 1}", units.rate(rates[0]), sketch, units.rate(rates[-1]), text))
     reason = gaps.reasons(run, [timeline.phase], otherwise="no trial recorded its rate over time")
-    lines = [f"no figure of this run: {reason('')}"] if len(rows) == 1 else []
+    if len(rows) == 1:
+        lines = [f"no figure of this run: {reason('')}"]
+    else:
+        lines = []
     heads = ("trial", "at first", "over time", "at the end", "steady")
     words = ["dyno", "plot", str(run.path), "--chart", "series", "--phase", timeline.phase]
     chart = f"as a chart: {shlex.join([*words, '-o', f'{timeline.phase}.svg'])}"
@@ -54,12 +60,17 @@ def _passes_section(passes: Passes, run: Run) -> Section:
     rows = [("published", *passes.published)]
     for row in _rows_of(run, passes.phases, passes.params):
         if rate := estimate_metric(row, BANDWIDTH):
-            moved, low, high = row.samples[0].bytes, rate.low or rate.median, rate.high or rate.median
+            moved = row.samples[0].bytes
+            low = rate.low or rate.median
+            high = rate.high or rate.median
             time, far = units.long_duration(row.elapsed_ns or 0), units.long_duration(passes.to / rate.median * 1e9)
             ends = units.interval(passes.to / high * 1e9, passes.to / low * 1e9, units.long_duration)
             rows.append(("here", row.phase, units.size(moved), time, units.bandwidth(rate.median), far, ends))
     why = gaps.reasons(run, passes.phases, otherwise="no trial recorded its bandwidth")
-    lines = [f"no figure of this run: {why('')}"] if len(rows) == 1 else []
+    if len(rows) == 1:
+        lines = [f"no figure of this run: {why('')}"]
+    else:
+        lines = []
     heads = ("", "phase", "size", "time", "bandwidth", f"{passes.named}, extrapolated", "[95 %]")
     note = "extrapolated, not measured: the time in proportion to the size, if the bandwidth stays the same"
     section = Section(passes.title, "", heads, rows, heads[:2], heads[:2], lines, [note], rigid=heads[:2])

@@ -114,9 +114,15 @@ def _tables(experiment: Experiment, run: Run) -> Iterator[Section]:
 
 
 def _rows_section(experiment: Experiment, run: Run) -> Section:
-    parameter = experiment.grows.parameter if experiment.grows else ""
+    if experiment.grows:
+        parameter = experiment.grows.parameter
+    else:
+        parameter = ""
     ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
-    curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
+    if parameter:
+        curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)}
+    else:
+        curves = {}
     smallest = min((each for _, _, each in ours if isinstance(each, (int, float))), default=None)
     heads = ["published", "mode", "items", "time", "per second", f"{BETWEEN} ours"]
     heads += ["items", "mean", "time", "per second", "[95 %]", REMARKS]
@@ -140,11 +146,9 @@ def _rows_section(experiment: Experiment, run: Run) -> Section:
     # Our means are left out if no means were published.
     columns = [each for each in zip(heads, *rows, strict=True) if deviations or each[0] != "mean"]
     heads, *rows = map(list, zip(*columns, strict=True))
-    left, keys, legend = (
-        ("published", "mode", f"{BETWEEN} ours", REMARKS),
-        ("published", "mode"),
-        [MEANS] * deviations,
-    )
+    left = ("published", "mode", f"{BETWEEN} ours", REMARKS)
+    keys = ("published", "mode")
+    legend = [MEANS] * deviations
     section = Section("", "", heads, rows, left, keys, rigid=("mode",), legend=legend)
     section = gaps.state_gaps(section, gaps.reasons(run, [row.phase for row in experiment.rows]))
     shown = [at for at in range(len(heads)) if any(row[at] for row in rows)]
@@ -174,7 +178,10 @@ def _measured_cells(summary: CellSummary) -> list[str]:
     trial_mean = units.UNKNOWN
     if times:
         # The standard deviation is over n - 1; a single trial has none.
-        deviation = f" ± {stdev(times) / mean(times) * 100:.2f} %" if len(times) > 1 else ""
+        if len(times) > 1:
+            deviation = f" ± {stdev(times) / mean(times) * 100:.2f} %"
+        else:
+            deviation = ""
         trial_mean = units.long_duration(mean(times)) + deviation
     time, per_second = units.duration(summary.elapsed_ns), units.rate(rate.median)
     return [name, units.count(summary.items), trial_mean, time, per_second, units.interval(rate.low, rate.high)]
@@ -243,7 +250,10 @@ def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
     yield Section("", f"published {BETWEEN} ours, {by.title}, in {curves.unit}")
 
     def cell(column: PublishedCurve, at: int, value: float) -> str:
-        theirs = f"{column.values[at]:.3f}" if at < len(column.values) else ""
+        if at < len(column.values):
+            theirs = f"{column.values[at]:.3f}"
+        else:
+            theirs = ""
         row = ours.get((column.engine, column.phase, value))
         if row is None:
             text = ""
@@ -251,7 +261,9 @@ def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
             text = f"{figure.median / NS[curves.unit]:.3g}"
         else:
             text = (row.why or units.UNKNOWN).split(":", 1)[0]
-        return f"{theirs} {BETWEEN} {text}" if theirs or text else ""
+        if theirs or text:
+            return f"{theirs} {BETWEEN} {text}"
+        return ""
 
     for phase in dict.fromkeys(row.phase for row in curves.rows):
         columns = [row for row in curves.rows if row.phase == phase]
@@ -300,7 +312,10 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
             texts += [units.rate(rate.median), units.interval(rate.low, rate.high)]
         rows.append([row.phase, *values, *systems, *texts, remarks])
     counts = [sample.operations // sample.clients for row in mine for sample in row.samples]
-    each = f"; here each client did {units.count(min(counts))}" if counts else ""
+    if counts:
+        each = f"; here each client did {units.count(min(counts))}"
+    else:
+        each = ""
     each += f" to {units.count(max(counts))}" if counts and max(counts) > min(counts) else ""
     legend = [
         f"best of {style.runs} means: the published style, the least of {style.runs} trials' mean durations of"
@@ -317,7 +332,9 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
 def best_of_means(row: CellSummary, runs: int) -> float | None:
     """Returns the least mean of the first `runs` trials, in ns; None if there are fewer trials."""
     first = means(row)[:runs]
-    return min(first) if len(first) == runs else None
+    if len(first) == runs:
+        return min(first)
+    return None
 
 
 def means(row: CellSummary) -> list[float]:

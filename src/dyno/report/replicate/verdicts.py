@@ -58,7 +58,10 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
     notes = {why: f"({number})" for number, why in enumerate(repeated, 1)}
     for result, whole in zip(results, tables, strict=True):
         rows = [tuple(notes.get(cell, cell) for cell in row) for row in whole]
-        text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
+        if result.finding.says:
+            text = f"“{result.finding.says}”"
+        else:
+            text = result.finding.shows
         marks = STYLES | {row[-1]: "yellow" if AGAINST in row[-1] else "dim" for row in rows}
         lines = list(_notes(result, experiment))
         # A finding without parameters or tiers gets no empty columns for them.
@@ -139,8 +142,13 @@ def _metric(check: Check) -> str:
     claim = check.claim
     if claim.relation == FAILS:
         return "crashes"
-    name = claim.metric if claim.fact else metric(claim.metric).title
-    return f"{name}{AGAINST}{claim.than_fact}" if claim.than_fact else name
+    if claim.fact:
+        name = claim.metric
+    else:
+        name = metric(claim.metric).title
+    if claim.than_fact:
+        return f"{name}{AGAINST}{claim.than_fact}"
+    return name
 
 
 def _tiers(check: Check) -> str:
@@ -157,25 +165,46 @@ def _claim(check: Check, experiment: Experiment) -> str:
 
     def side(engine: str, phase: str, params: Mapping[str, object]) -> str:
         name = experiment.name_of(engine, phase)
-        return f"{name} with {units.params(params)}" if params else name
+        if params:
+            return f"{name} with {units.params(params)}"
+        return name
 
     one = side(claim.of, check.phase, claim.of_params)
     if claim.relation == FAILS:
         return f"{one}: at least {claim.low * 100:g} % of trials crash"
     than = check.other or (claim.than[0] if len(claim.than) == 1 else "")
-    other = side(than, claim.than_phase or check.phase, claim.than_params) if than else "the others"
-    where = f" in {claim.than_phase}" if claim.than_phase else ""
+    if than:
+        other = side(than, claim.than_phase or check.phase, claim.than_params)
+    else:
+        other = "the others"
+    if claim.than_phase:
+        where = f" in {claim.than_phase}"
+    else:
+        where = ""
     if claim.relation == ABOUT:
-        times = "times that of" if claim.fact else "times as fast as"
+        if claim.fact:
+            times = "times that of"
+        else:
+            times = "times as fast as"
         relation, bounds = f"{units.ratio(claim.low)} to {units.ratio(claim.high)} {times}", []
     else:
-        more, less = ("more than", "less than") if claim.fact else ("faster than", "slower than")
-        relation, least, most = more, claim.low, claim.high
+        if claim.fact:
+            more, less = ("more than", "less than")
+        else:
+            more, less = ("faster than", "slower than")
+        relation = more
+        least = claim.low
+        most = claim.high
         if claim.relation in LESS:
-            relation, least, most = less, 1 / claim.high, 1 / claim.low if claim.low else math.inf
+            relation = less
+            least = 1 / claim.high
+            most = 1 / claim.low if claim.low else math.inf
         bounds = [f"at least {least:g}"] if least > 1 else []
         bounds += [f"at most {most:g}"] if most != math.inf else []
-    bound = f", by a factor of {' and '.join(bounds)}" if bounds else ""
+    if bounds:
+        bound = f", by a factor of {' and '.join(bounds)}"
+    else:
+        bound = ""
     if claim.published != 1:
         bound = f", published {units.ratio(claim.published)}"
     return f"{one} {relation} {other}{where}{bound}"
@@ -191,4 +220,6 @@ def figures(checks: list[Check]) -> str:
     low = min(check.low for check in checks if check.low is not None)
     high = max(check.high for check in checks if check.high is not None)
     interval = units.ratio_interval(low, high)
-    return f"{units.ratio(first.ratio, low, high)} [{interval}]" if len(checks) == 1 else interval
+    if len(checks) == 1:
+        return f"{units.ratio(first.ratio, low, high)} [{interval}]"
+    return interval

@@ -116,7 +116,10 @@ def build(
                 if path.suffix == ENDING and leagues.includes(run):
                     continue
                 run_entry = entry(run, run_name, _page_name(run_name, pages_taken))
-                link = relative.link(url, run_entry.page) if url else None
+                if url:
+                    link = relative.link(url, run_entry.page)
+                else:
+                    link = None
                 pages: list[File] = [
                     (run_entry.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))
                 ]
@@ -308,7 +311,10 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
                         f"{path} was not written by dyno site, or was changed since: move it away, or name another"
                         " directory with -o"
                     )
-                data = content.encode() if isinstance(content, str) else content
+                if isinstance(content, str):
+                    data = content.encode()
+                else:
+                    data = content
                 with _convert_write_errors(directory):
                     (fresh / name).parent.mkdir(exist_ok=True)
                     (fresh / name).write_bytes(data)

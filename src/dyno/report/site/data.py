@@ -69,14 +69,20 @@ def entry(run: Run, name: str, page: str | None = None) -> Entry:
     """Returns the run's entry. `page`: name of its page, if it differs from the run's."""
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     answers = wording.answers(run)
-    answer = answers[0].partition(". ")[0].removesuffix(".") if answers else ""
+    if answers:
+        answer = answers[0].partition(". ")[0].removesuffix(".")
+    else:
+        answer = ""
     system = run.header.host.system
     parts = (system.kernel and f"kernel {system.kernel}", system.os)
     created = ""
     if run.header.created is not None:
         time = datetime.fromisoformat(run.header.created)
         # Old run files lack the zone, but their times are in UTC.
-        aware = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
+        if time.tzinfo:
+            aware = time
+        else:
+            aware = time.replace(tzinfo=timezone.utc)
         created = aware.astimezone(timezone.utc).isoformat(timespec="seconds")
     return Entry(
         name=name,
@@ -158,7 +164,10 @@ class _Point:
 
     def data(self, number: Mapping[str, int]) -> dict[str, Any]:
         row, figure = self.row, self.row.figure
-        numbers = [] if figure is None else [figure.median, figure.low, figure.high]
+        if figure is None:
+            numbers = []
+        else:
+            numbers = [figure.median, figure.low, figure.high]
         return {
             "run": number[self.run.entry.name],
             "drawn": self.drawn,
@@ -206,7 +215,9 @@ class Collection:
             [(where, what, payload.format_by_unit(what, v)) for where, what, v in self._facts],
         )
         counts = Counter(fact_texts)
-        verdicts, texts, pairs = dict[Hashable, int](), dict[str, int](), dict[str, Any]()
+        verdicts = dict[Hashable, int]()
+        texts = dict[str, int]()
+        pairs = dict[str, Any]()
         number = {run.entry.name: at for at, run in enumerate(runs)}
         for before, after in self._pairs():
             paired = alternate(before.starts, after.starts)
@@ -335,7 +346,9 @@ def _verdict(old: _Row, new: _Row, paired: bool) -> Verdict | None:
     """Returns the verdict on two rows; None if one of them has no speed."""
     paced = old.paced and new.paced
     before, after = (row.response if paced else row.throughput for row in (old, new))
-    return compare_speeds(before, after, paired)[1] if before and after else None
+    if before and after:
+        return compare_speeds(before, after, paired)[1]
+    return None
 
 
 def _points_by_date(runs: Sequence[_SiteRun], place: int) -> list[_Point]:

@@ -105,7 +105,10 @@ class Leagues:
             rows.append({choice: texts.setdefault(text, len(texts)) for choice, text in said.items()})
             row = {"at": at, "engines": engines, "place": _place(work, changing), "texts": said["0 0"]}
             sections.setdefault(work.tier.value if work.tier else "", []).append(row)
-        left_out = f"Of a run, only the first {MOST_PAIRS:,} comparisons are counted." if suite in self._large else ""
+        if suite in self._large:
+            left_out = f"Of a run, only the first {MOST_PAIRS:,} comparisons are counted."
+        else:
+            left_out = ""
         return League(
             suite,
             [(tier, display.tier(tier), of) for tier, of in sections.items()],
@@ -168,7 +171,9 @@ def _sentence(engines: Sequence[str], of: Standing, machines: str) -> str:
     alike = f"no difference over {MARGIN * 100:g} % on {of.alike}"
     if not faster:
         names = f"{one} and {other}"
-        return f"{names}: {alike} of {machines}" if of.alike else f"no clear winner between {names}"
+        if of.alike:
+            return f"{names}: {alike} of {machines}"
+        return f"no clear winner between {names}"
     parts = [f"{one} is faster than {other} on {len(faster)} of {machines}, {_times(faster)}"]
     parts += [f"{other} is faster on {len(slower)}, {_times(slower)}"] if slower else []
     return "; ".join(parts + [alike] * bool(of.alike))
@@ -176,4 +181,6 @@ def _sentence(engines: Sequence[str], of: Standing, machines: str) -> str:
 
 def _times(ratios: Sequence[float]) -> str:
     low, high = units.ratio(min(ratios)), units.ratio(max(ratios))
-    return f"{low} times" if low == high else f"{low} to {high} times"
+    if low == high:
+        return f"{low} times"
+    return f"{low} to {high} times"

@@ -65,8 +65,14 @@ def _cells(row: Row, changing: Sequence[str]) -> list[str]:
     rate, interval = _rate(row), ""
     if found.kind == FOUND and found.low is not None and found.high is not None:
         interval = units.interval(found.low, found.high)
-    sample = next(iter(search.shown.samples), None) if search.shown else None
-    server = None if sample is None or sample.server is None else cpu_ns(sample.server) / max(sample.elapsed_ns, 1)
+    if search.shown:
+        sample = next(iter(search.shown.samples), None)
+    else:
+        sample = None
+    if sample is None or sample.server is None:
+        server = None
+    else:
+        server = cpu_ns(sample.server) / max(sample.elapsed_ns, 1)
     last = any(probe.stage == LAST and not probe.failed for probe in search.probes)
     times = [
         units.duration(summary.response_ns[name]) if last and summary.response_ns[name] is not None else ""

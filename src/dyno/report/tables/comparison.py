@@ -49,7 +49,10 @@ def compare_within(run: Run, of: Sequence[Table], baseline: str | None, margin: 
         several = len(table.tiers) > 1
         cells = [comparisons[0].baseline, *(c.engine for c in comparisons)]
         base, *engines = (_name(cell) if several else cell.label for cell in cells)
-        best = f"which needs the least {table.metric.needs}" if table.metric.needs else "the fastest"
+        if table.metric.needs:
+            best = f"which needs the least {table.metric.needs}"
+        else:
+            best = "the fastest"
         remark = f"against {base}{'' if baseline else f', {best}'}"
         remark += _by_metric(table.metric)
         if table.limited:
@@ -74,7 +77,10 @@ def _by_metric(metric: Metric) -> str:
         return ""
     if not metric.inverse:
         return f", by {metric.title}"
-    better = f"less {metric.needs}" if metric.needs else "a shorter time"
+    if metric.needs:
+        better = f"less {metric.needs}"
+    else:
+        better = "a shorter time"
     return f", by the {metric.title}: a ratio over 1 is {better}"
 
 
@@ -89,14 +95,18 @@ def _minute(run: Run) -> str:
 
 
 def _commit(run: Run) -> str:
-    return f"commit {run.commit}" if run.commit else ""
+    if run.commit:
+        return f"commit {run.commit}"
+    return ""
 
 
 def _differences(of: Sequence[Difference], remark: str) -> Section:
     def text(value: Any) -> str:
         if value is None:
             return units.UNKNOWN
-        return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(units.yes_no(value))
+        if isinstance(value, (list, tuple)):
+            return ", ".join(map(str, value))
+        return str(units.yes_no(value))
 
     rows = [(d.where, d.what, text(d.before), text(d.after)) for d in of]
     return Section("What differs", remark, DIFFERENCE_HEADS, rows, left=DIFFERENCE_HEADS, keys=DIFFERENCE_HEADS[:2])
@@ -174,7 +184,9 @@ def _median(row: CellSummary, metric: Metric) -> str:
     """Returns the median over trials by which the ratio is computed."""
     middle = median(speeds(row, metric).values())
     text = units.WRITERS[metric.kind](1 / middle if metric.inverse else middle)
-    return f"{text} {row.unit}/s" if metric.kind == "items" else text
+    if metric.kind == "items":
+        return f"{text} {row.unit}/s"
+    return text
 
 
 def history(of: Sequence[SpeedChange]) -> list[Section]:
@@ -186,11 +198,17 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
         title = display.join_parts(f"{at.path}  {_minute(at)}".strip(), _commit(at))
         befores = {str(step.before.path): step.before for step in steps}.values()
         dates = [_name_with_date(run) for run in befores if run.commit]
-        remark = f"changed here; the last before: {display.join_names(dates)}" if dates else "changed here"
+        if dates:
+            remark = f"changed here; the last before: {display.join_names(dates)}"
+        else:
+            remark = "changed here"
         heads = ("row", "after, up to", "before", "after", "ratio", f"[{LEVEL}]", "verdict")
         rows = []
         for step in steps:
-            by = "" if step.metric is THROUGHPUT else step.metric.title
+            if step.metric is THROUGHPUT:
+                by = ""
+            else:
+                by = step.metric.title
             name = display.join_parts(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
             runs = [f"{n} runs" for n in step.runs]
             place = f"{_name_with_date(step.since)}, {_name_with_date(step.until)}"
@@ -206,7 +224,9 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
 
 def _name_with_date(run: Run) -> str:
     """Returns the run's file, with its time and commit if the commit is known."""
-    return f"{run.path} ({display.join_parts(_minute(run), _commit(run))})" if run.commit else str(run.path)
+    if run.commit:
+        return f"{run.path} ({display.join_parts(_minute(run), _commit(run))})"
+    return str(run.path)
 
 
 # -- as sentences -------------------------------------------------------------------------------------------
@@ -216,15 +236,18 @@ def explain_ratios(of: Sequence[Between], by: Metric | None = None) -> list[str]
     """Returns sentences on how the ratios of runs to their base were measured. `by`: the requested metric."""
     at = level(of[0].confidence)
     texts = group_values((wording.explain_ratios(pair.paired, at, by), str(pair.after.path)) for pair in of)
-    several = (
-        [f"{display.join_names(runs)}: {text}" for text, runs in texts.items()] if len(texts) > 1 else list(texts)
-    )
+    if len(texts) > 1:
+        several = [f"{display.join_names(runs)}: {text}" for text, runs in texts.items()]
+    else:
+        several = list(texts)
     return [*several, *([FAMILY.format(runs=len(of) + 1)] if len(of) > 1 else [])]
 
 
 def conditions(run: Run) -> list[str]:
     """Returns conditions that hold for every figure. If two runs are compared, the conditions hold for both."""
-    return [f"Measured with the {notes.AWAKE}."] if run.plan.awake else []
+    if run.plan.awake:
+        return [f"Measured with the {notes.AWAKE}."]
+    return []
 
 
 def equal(margin: float) -> str:
@@ -274,7 +297,10 @@ def summary(states: list[str], lost: int, margin: float, strict: bool, by: Metri
     if lost:
         parts.append(f"{lost} without a number now")
     if unclear := states.count("unclear"):
-        effect = "which fails with --strict" if strict else "which passes without --strict"
+        if strict:
+            effect = "which fails with --strict"
+        else:
+            effect = "which passes without --strict"
         parts.append(f"{unclear} unclear, {effect}: more --samples would tell")
     return "; ".join(parts) + "."
 
@@ -374,6 +400,9 @@ def _head(margin: float, confidence: float = CONFIDENCE) -> dict[str, Any]:
 
 def _row_data(phase: str, cell: Cell, metric: Metric | None = None, reported_by: str | None = None) -> dict[str, Any]:
     """Returns the keys of a row, without those of its figures if there is no `metric`."""
-    figures = {} if metric is None else {"metric": metric.name, "reported_by": reported_by}
+    if metric is None:
+        figures = {}
+    else:
+        figures = {"metric": metric.name, "reported_by": reported_by}
     place = {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params)}
     return {**place, **figures, "engine": cell.asked}

@@ -43,7 +43,10 @@ NAMES = 20
 
 def take_first(of: Sequence[T], most: int, noun: str, where: str) -> tuple[list[T], str]:
     """Returns the first entries of a sequence, and a sentence about the rest, which is empty if there is no rest."""
-    rest = f"The first {most:,} of {len(of):,} {noun}: {where}." if len(of) > most else ""
+    if len(of) > most:
+        rest = f"The first {most:,} of {len(of):,} {noun}: {where}."
+    else:
+        rest = ""
     return list(of[:most]), rest
 
 
@@ -51,7 +54,9 @@ def join_names(names: Sequence[str]) -> str:
     """Joins names: 'a', 'a and b', 'a, b and 980 more'."""
     if len(names) > NAMES:
         return f"{', '.join(names[: NAMES - 1])} and {len(names) - NAMES + 1:,} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 ACROSS = "reads of stored files do not depend on durability"
@@ -65,23 +70,31 @@ _SAFETY = {
 
 def tier(of: Tier | str | None) -> str:
     """Returns 'tier power'; empty for a suite that stores nothing."""
-    return f"tier {of.value if isinstance(of, Tier) else of}" if of else ""
+    if of:
+        return f"tier {of.value if isinstance(of, Tier) else of}"
+    return ""
 
 
 def tiers(of: Sequence[Tier | None]) -> str:
     """Returns 'tier power' or 'across tiers volatile and process'; empty for a suite that stores nothing."""
     if len(of) < 2:
-        return tier(of[0]) if of else ""
+        if of:
+            return tier(of[0])
+        return ""
     return f"across tiers {join_names([each.value for each in of if each is not None])}"
 
 
 def meaning(of: Tier | None) -> str:
-    return "" if of is None else of.meaning
+    if of is None:
+        return ""
+    return of.meaning
 
 
 def explain_tier(of: Tier | None) -> str:
     """Returns 'tier power: flushed to the device before it is acknowledged'."""
-    return "" if of is None else f"{tier(of)}: {of.meaning}"
+    if of is None:
+        return ""
+    return f"{tier(of)}: {of.meaning}"
 
 
 def plain(of: Tier) -> str:
@@ -97,4 +110,6 @@ def join_parts(*parts: str, between: str = ", ") -> str:
 def engine(name: str, at: Tier | str | None) -> str:
     """Returns 'lmdb (power)'."""
     tier_name = at.value if isinstance(at, Tier) else at
-    return f"{name} ({tier_name})" if tier_name else name
+    if tier_name:
+        return f"{name} ({tier_name})"
+    return name

@@ -46,7 +46,10 @@ def by_machine(runs: Sequence[Run], prices: Prices | None = None) -> Iterator[Se
 
 def _section(of: Choice, prices: Prices | None) -> Section:
     names = [machine.name for machine in of.machines]
-    hours = {m.name: hour_price(m.runs[0], prices, [m.name]) for m in of.machines} if prices is not None else {}
+    if prices is not None:
+        hours = {m.name: hour_price(m.runs[0], prices, [m.name]) for m in of.machines}
+    else:
+        hours = {}
     known = {name: hour for name, hour in hours.items() if hour}
     price = known if len(known) == len(names) else None
     level = wording.level(of.confidence)
@@ -69,15 +72,24 @@ def _section(of: Choice, prices: Prices | None) -> Section:
     if of.versions:
         lines.append(f"The versions of {display.join_names(of.versions)} differ: a ratio may be theirs.")
     lines += map(_left_out, of.left_out)
-    remark = f"speed against {names[0]}, with [{level}]" if rows else ""
+    if rows:
+        remark = f"speed against {names[0]}, with [{level}]"
+    else:
+        remark = ""
     return Section(
         "Machines", remark, heads, rows, left=WORDS, keys=("suite", "conditions"), lines=lines, legend=[MEANING]
     )
 
 
 def _work(of: Work) -> str:
-    temperature = "" if of.temperature == "none" else of.temperature
-    by = "" if of.metric in (THROUGHPUT, CAPACITY) else f"by {of.metric.title}"
+    if of.temperature == "none":
+        temperature = ""
+    else:
+        temperature = of.temperature
+    if of.metric in (THROUGHPUT, CAPACITY):
+        by = ""
+    else:
+        by = f"by {of.metric.title}"
     return display.join_parts(of.row, display.tier(of.tier), temperature, by)
 
 
@@ -101,7 +113,10 @@ def _sentence(of: Choice, priced: bool, price: Mapping[str, float] | None) -> st
     """Says which machine to buy, or that one can't tell, with the reasons."""
     decision, names = decide(of, price), [machine.name for machine in of.machines]
     how = "For its price, " if price else ""
-    unpriced = " Not every machine has a price: this is by speed alone." if priced and not price else ""
+    if priced and not price:
+        unpriced = " Not every machine has a price: this is by speed alone."
+    else:
+        unpriced = ""
     unpriced = unpriced or ("" if price else " Prices are not counted: --prices FILE.")
     if decision.best is not None:
         return _capital(f"{how}buy {decision.best}: {_describe_lead(of, decision, decision.best)}.{unpriced}")
@@ -153,8 +168,14 @@ def _capital(text: str) -> str:
 def _left_out(of: LeftOut) -> str:
     """Returns 'Left out: volume on there, all rows: no figure to compare with from here'."""
     names = display.join_names([f"{row.phase} {row.cell.label}" for row in of.rows])
-    which = "all rows" if of.whole else f"{len(of.rows)} row{'s' * (len(of.rows) != 1)} ({names})"
-    what = "only figures of another tier" if of.other_tier else "no figure to compare with"
+    if of.whole:
+        which = "all rows"
+    else:
+        which = f"{len(of.rows)} row{'s' * (len(of.rows) != 1)} ({names})"
+    if of.other_tier:
+        what = "only figures of another tier"
+    else:
+        what = "no figure to compare with"
     why = of.why or f"{what} from {display.join_names(of.lacking)}"
     return f"Left out: {of.suite} on {of.machine}, {which}: {why}."
 
@@ -231,9 +252,13 @@ def _weakest(of: Sequence[Comparison]) -> str:
     def claim(each: Comparison) -> float:
         verdict = each.verdict
         if verdict.kind == "unclear":
-            return -math.inf if verdict.more is None else -verdict.more
+            if verdict.more is None:
+                return -math.inf
+            return -verdict.more
         bound = verdict.bound or 0.0
-        return -bound if verdict.kind == "alike" else bound
+        if verdict.kind == "alike":
+            return -bound
+        return bound
 
     least = min(of, key=claim)
     return wording.verdict(least.verdict, least.metric)

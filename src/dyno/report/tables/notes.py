@@ -30,7 +30,9 @@ CEILING_SHARES = (
     " alone; over 100 % if several operations share a flush. of the memory: bytes moved, divided by the memory's"
     " bandwidth. of one core: CPU time of client and server"
 )
-MOST_RATES, MOST_SETTINGS, MOST_CEILINGS = 20, 8, 40
+MOST_RATES = 20
+MOST_SETTINGS = 8
+MOST_CEILINGS = 40
 """Maximum number of lines of each kind. The tables and the run file have all of them."""
 EXCERPT = 12
 """Maximum number of printed lines of a failed trial's output. The run file has more."""
@@ -63,7 +65,10 @@ def caveats(rows: Iterable[Row]) -> list[str]:
     for (code, text), of in group_values(((each.code, each.text), engine) for each, engine in declared).items():
         *others, last = dict.fromkeys(of)
         # The text of a caveat is in the singular.
-        subject = f"each of {', '.join(others)} and {last}" if others else last
+        if others:
+            subject = f"each of {', '.join(others)} and {last}"
+        else:
+            subject = last
         lines.append(f"{code}: {subject} {text}")
     return lines
 
@@ -130,7 +135,10 @@ def loops(run: Run) -> str | None:
     for attempt in run.attempts:
         if attempt.loop is not None:
             version = attempt.loop.get("python", usual)
-            where = "" if version == usual else f" in Python {version}"
+            if version == usual:
+                where = ""
+            else:
+                where = f" in Python {version}"
             name = f"the {attempt.loop['name']} loop{where} ({attempt.loop['clock']}"
             costs.setdefault(name, []).append(attempt.loop["operation_ns"])
     return " and ".join(f"{name}, {median(ns):.0f} ns an operation)" for name, ns in costs.items()) or None
@@ -197,7 +205,10 @@ def evidence(run: Run) -> list[str]:
         facts = [f"declared {settings}" if settings else "", f"traced: {row.traced}" if row.traced else ""]
         for fault, tally in row.faults.items():
             if tally is not None:
-                model = f" ({models[fault]})" if models.get(fault) else ""
+                if models.get(fault):
+                    model = f" ({models[fault]})"
+                else:
+                    model = ""
                 facts.append(
                     f"{fault} {units.count(tally.count)}{model}: {units.outcomes(tally.outcomes, tally.lost)}"
                 )
@@ -221,7 +232,9 @@ def ceilings(run: Run) -> str:
         f"{units.rate(core)} prime searches/s on a core" if core else "",
     ]
     text = ", ".join(filter(None, parts))
-    return f"at most {text} (probed {found.probed or 'once'})" if text else ""
+    if text:
+        return f"at most {text} (probed {found.probed or 'once'})"
+    return ""
 
 
 def ceiling_shares(run: Run) -> Iterator[str]:
@@ -273,18 +286,25 @@ def trials(run: Run, how: str = "; median and 95 % interval over trials") -> str
 
 def describe_progress(run: Run) -> str:
     """Returns the progress of an incomplete run; empty if it is complete."""
-    return "" if run.complete else "{} of {} trials have ended".format(*run.progress)
+    if run.complete:
+        return ""
+    return "{} of {} trials have ended".format(*run.progress)
 
 
 def length(run: Run) -> str:
     """Returns how long a phase is measured, the memory limit, and whether cores were kept awake."""
     plan = run.plan
-    text = f"{plan.budget:g} s at most a phase" if plan.duration is None else f"{plan.duration:g} s a phase"
+    if plan.duration is None:
+        text = f"{plan.budget:g} s at most a phase"
+    else:
+        text = f"{plan.duration:g} s a phase"
     if plan.warmup:
         text += f" after {plan.warmup:g} s of warm-up"
     if plan.confine is not None:
         text += f", trials confined to {units.size(plan.confine)} of memory"
-    return f"{text}, {AWAKE}" if plan.awake else text
+    if plan.awake:
+        return f"{text}, {AWAKE}"
+    return text
 
 
 def peaks(run: Run) -> str:
@@ -306,7 +326,9 @@ def machine(run: Run) -> str:
         f" {units.size(host.memory.total_bytes)} of memory, {host.filesystem.type or 'unknown file system'}"
     )
     most = ceilings(run)
-    return f"{text}; {most}" if most else text
+    if most:
+        return f"{text}; {most}"
+    return text
 
 
 def versions(run: Run) -> str:

@@ -146,8 +146,14 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
         lines = []
         for at, of_phase in here.items():
             ranking = ranked.get(at)
-            by = THROUGHPUT if ranking is None else ranking.table.metric
-            unit = next((f"{row.summary.unit}/s" for row in of_phase.values()), "") if by is THROUGHPUT else by.title
+            if ranking is None:
+                by = THROUGHPUT
+            else:
+                by = ranking.table.metric
+            if by is THROUGHPUT:
+                unit = next((f"{row.summary.unit}/s" for row in of_phase.values()), "")
+            else:
+                unit = by.title
             name = next((row.place for row in of_phase.values()), at[0])
             tool = next(filter(None, (reported_by_text(row.summary.reported_by) for row in of_phase.values())), "")
             figures = tuple(_figure(of_phase[e], ranking, by) if e in of_phase else None for e in engines)
@@ -175,10 +181,15 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
     if summary.throughput is None:
         why = summary.why or "not measured"
         return Figure(why.split(":", 1)[0], False, "", why, "", row.doubts)
-    standing, verdict, share = "", "", None
+    standing = ""
+    verdict = ""
+    share = None
     if ranking is not None and row.name in ranking.seen:
         seen = ranking.seen[row.name].verdict
-        share = None if seen.ratio is None else min(seen.ratio, 1.0)
+        if seen.ratio is None:
+            share = None
+        else:
+            share = min(seen.ratio, 1.0)
         verdict = f"seen from {ranking.best}: {wording.verdict(seen, by)}"
         standing = wording.name_standing(seen.kind)
     elif ranking is not None and row.name == ranking.best and ranking.seen:
@@ -186,10 +197,16 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
     elif summary.limit is not None:
         verdict = wording.not_compared(summary.limit)
     parts = costs(summary, apart=summary.server is not None).values()
-    cost = " + ".join(parts) if any(part not in ("", units.UNKNOWN) for part in parts) else ""
+    if any(part not in ("", units.UNKNOWN) for part in parts):
+        cost = " + ".join(parts)
+    else:
+        cost = ""
     doubts = tuple(doubt for doubt in row.doubts if doubt.code != TAIL)
     # The figure of an open loop is a response time itself.
-    p99 = None if by.pooled is not None else summary.latency_ns["p99"]
+    if by.pooled is not None:
+        p99 = None
+    else:
+        p99 = summary.latency_ns["p99"]
     tail = "" if p99 is None else units.duration(p99)
     return Figure(figure(summary, by), True, standing, verdict, cost, doubts, tail, share)
 
@@ -213,7 +230,10 @@ def sections(run: Run) -> Iterator[Section]:
             title = ""
     text = "; ".join(text for mark, text in MARKS.items() if mark in used)
     aliases = [f"{alias} is {name}" for name, alias in names.items() if name != alias and name in run.plan.phases]
-    also = f"In the other tables {', '.join(aliases)}" if aliases else ""
+    if aliases:
+        also = f"In the other tables {', '.join(aliases)}"
+    else:
+        also = ""
     if legend := [line for line in (rest, text, also) if line]:
         yield Section("", legend=legend)
 
@@ -223,7 +243,10 @@ def _section(
 ) -> Section:
     """Returns a table, and adds its marks to `used`. `enough`: whether there are enough blocks to say which engine
     leads."""
-    keys = ["engine", "parameters"] if any(view.params for view in views) else ["engine"]
+    if any(view.params for view in views):
+        keys = ["engine", "parameters"]
+    else:
+        keys = ["engine"]
     heads, leading = list(keys), list[str]()
     for line in views[0].lines:
         name, comma, tool = line.phase.partition(BY)

@@ -70,7 +70,10 @@ def render(sections: Iterable[Section], console: Console, aligned: bool = True, 
         if at or blank_first:
             console.print()
         if section.title or section.remark:
-            remark = f"  {section.remark}" if section.title and section.remark else section.remark
+            if section.title and section.remark:
+                remark = f"  {section.remark}"
+            else:
+                remark = section.remark
             print_sentence(Text.assemble((section.title, "bold"), remark), console)
         if section.rows:
             columns = [
@@ -158,7 +161,9 @@ def html(sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
 
 def html_list(lines: Iterable[str]) -> str:
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<ul>{items}</ul>" if items else ""
+    if items:
+        return f"<ul>{items}</ul>"
+    return ""
 
 
 def _html_table(section: Section) -> str:
@@ -256,14 +261,20 @@ def _print_part(
         # A row that is blank in the whole table separates others.
         if not any(row[at] for at in widths) and (not number or any(row)):
             continue
-        row_style = styles[number - 1] if number and styles else ""
+        if number and styles:
+            row_style = styles[number - 1]
+        else:
+            row_style = ""
         folded = {at: _fold_cell(console, row[at], width) for at, width in widths.items()}
         for line in range(max(map(len, folded.values()))):
             parts = [Segment(" " * indent)]
             for place, (at, lines) in enumerate(folded.items()):
                 text = lines[line] if line < len(lines) else ""
                 room = " " * (widths[at] - cell_len(text))
-                style = f"{row_style} {columns[at].style} {marks.get(row[at], '')}" if number else HEAD
+                if number:
+                    style = f"{row_style} {columns[at].style} {marks.get(row[at], '')}"
+                else:
+                    style = HEAD
                 parts.append(Segment(" " * GAP * bool(place)))
                 parts.append(Segment(text + room if columns[at].left else room + text, console.get_style(style)))
             while parts and not parts[-1].text.strip():

@@ -55,7 +55,9 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
 
 def _format_range(least: str = units.UNKNOWN, most: str = "") -> str:
     """Returns '2, perhaps 3', or '2' if both are equal."""
-    return least if most in ("", least) else f"{least}, perhaps {most}"
+    if most in ("", least):
+        return least
+    return f"{least}, perhaps {most}"
 
 
 def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Section:
@@ -81,11 +83,20 @@ def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Se
     rows = [cells for of_place in by_place.values() for cells in of_place]
     used = [at for at in range(len(COST_HEADS)) if any(row[at] not in ("", units.UNKNOWN) for row in rows)]
     heads, *shown = ([cells[at] for at in used] for cells in (COST_HEADS, *rows))
-    stored = "the measured store's size" if prices.kept_gb is None else f"{prices.kept_gb:,g} GB"
-    machine = " and the machine for the time they take at this rate" if prices.machines else ""
+    if prices.kept_gb is None:
+        stored = "the measured store's size"
+    else:
+        stored = f"{prices.kept_gb:,g} GB"
+    if prices.machines:
+        machine = " and the machine for the time they take at this rate"
+    else:
+        machine = ""
     hours = "the machine, " if prices.machines else ""
     if prices.load is not None:
-        free = f", {prices.headroom * 100:g} % of each kept free" if prices.headroom else ""
+        if prices.headroom:
+            free = f", {prices.headroom * 100:g} % of each kept free"
+        else:
+            free = ""
         legend = (
             f"machines: for {prices.load:,g} op/s{free}, by both ends of the capacity's interval; a closed loop's"
             f" throughput is no capacity. a month: {stored} stored, what this load is charged, {hours}and fixed fees"

@@ -29,7 +29,9 @@ from dyno.stats.sweep import (
 )
 
 PER_ITEM = "an item"
-MOST_TABLES, MOST_LINES, MOST_SCALINGS = 8, 8, 24
+MOST_TABLES = 8
+MOST_LINES = 8
+MOST_SCALINGS = 24
 MORE = "`dyno report RUN` has all of them"
 WHOLE = "a whole trial, with starting, loading and checking"
 LEVEL = f"[{CONFIDENCE * 100:g} %]"
@@ -97,7 +99,10 @@ def point(crossing: Crossing) -> str:
     whole = float(crossing.low).is_integer() and float(crossing.high).is_integer()
     if whole and crossing.at < 100:
         return units.number(math.ceil(crossing.at))
-    digits = 1 - math.floor(math.log10(abs(crossing.at))) if crossing.at else 0
+    if crossing.at:
+        digits = 1 - math.floor(math.log10(abs(crossing.at)))
+    else:
+        digits = 0
     return units.number(min(max(round(crossing.at, digits), crossing.low), crossing.high))
 
 
@@ -128,7 +133,10 @@ def sections(run: Run) -> Iterator[Section]:
         for name in dict.fromkeys(name for of_value in by_value for name in of_value):
             figures = (figure(of_value[name], sweep.metric) if name in of_value else None for of_value in by_value)
             rows.append((name, *(text or units.UNKNOWN for text in figures)))
-        unit = f"{sweep.points[0][1].rows[0][0].unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
+        if sweep.metric is THROUGHPUT:
+            unit = f"{sweep.points[0][1].rows[0][0].unit}/s"
+        else:
+            unit = sweep.metric.title
         title = display.join_parts(describe_sweep(sweep, varying_params(run)), f"{unit} by {sweep.parameter}")
         shown, rest = display.take_first(rows, display.ROWS, "engines", MORE)
         lines = [rest] if rest else []
@@ -150,12 +158,18 @@ def scaling_sections(run: Run) -> Iterator[Section]:
     if not scales:
         return
     available = run.header.host.cpu.usable_cores
-    beside = "" if available is None else f", on {available:g} cores"
+    if available is None:
+        beside = ""
+    else:
+        beside = f", on {available:g} cores"
     changing = [name for name in varying_params(run) if name != CLIENTS]
     lines = []
     for scaling in scales:
         steps = [f"{n} do × {times:.2f} ({times / n:.0%} each)" for n, times in scaling.points if n > 1]
-        knee = f"knee at {scaling.knee}" if scaling.flat else f"no knee up to {scaling.knee}"
+        if scaling.flat:
+            knee = f"knee at {scaling.knee}"
+        else:
+            knee = f"no knee up to {scaling.knee}"
         lines.append(f"{describe_sweep(scaling.sweep, changing)}: {scaling.cell.label}: {', '.join(steps)}; {knee}")
     yield Section(
         f"Throughput of several clients, compared with one{beside}",
@@ -173,7 +187,9 @@ def growth_sections(
     """Returns a table for each phase of how its time, or the size on disk after it, grows: the fitted curve,
     extrapolated values, and how well the curve predicted values that were held out. `to`: the values to extrapolate
     to, with their names. `also`: further parameters, whose values follow in each place."""
-    sections, key, names = [], ("engine",), (parameter, *also)
+    sections = []
+    key = ("engine",)
+    names = (parameter, *also)
     for phase, kind in dict.fromkeys((growth.phase, growth.kind) for growth in of):
         growths = [growth for growth in of if (growth.phase, growth.kind) == (phase, kind)]
         held_out = sorted({held.value for growth in growths for held in growth.held_out}, key=as_tuple)

@@ -45,7 +45,9 @@ class Row:
     @property
     def place(self) -> str:
         """The phase, with the tool if other tools measured it too."""
-        return f"{self.summary.phase}{BY}{self.tool}" if self.apart and self.tool else self.summary.phase
+        if self.apart and self.tool:
+            return f"{self.summary.phase}{BY}{self.tool}"
+        return self.summary.phase
 
     @property
     def name(self) -> str:
@@ -60,7 +62,10 @@ class Row:
         """Returns the row's last column: its tool, doubts, codes of caveats, and medians of kinds and parts of the
         latency."""
         row = self.summary
-        by_kind = row.latency_by_kind_ns if len(row.latency_by_kind_ns) > 1 else {}
+        if len(row.latency_by_kind_ns) > 1:
+            by_kind = row.latency_by_kind_ns
+        else:
+            by_kind = {}
         # Without spaces before units, where a narrow column would break the line.
         medians = [
             ", ".join(f"{name} {_format_duration(times['p50'])}" for name, times in of.items())
@@ -68,7 +73,10 @@ class Row:
         ]
         # Bytes that client and server read from the device.
         read = [used.get("read_bytes") for used in (row.client or {}, row.server) if used is not None]
-        read_bytes = None if None in read else sum(part or 0 for part in read)
+        if None in read:
+            read_bytes = None
+        else:
+            read_bytes = sum(part or 0 for part in read)
         # Operations of an open loop, per second of the wall clock.
         offered, served = row.offered_per_second, row.served_per_second
         behind = offered is not None and served is not None and served < offered * ACHIEVED
@@ -84,12 +92,16 @@ class Row:
 
 def _format_duration(ns: int | None) -> str:
     """Formats a time without a blank. The least value of a histogram stands for 0, too."""
-    return "0" if ns == LOWEST else units.duration(ns).replace(" ", "")
+    if ns == LOWEST:
+        return "0"
+    return units.duration(ns).replace(" ", "")
 
 
 def reported_by_text(tool: str | None) -> str:
     """Returns 'reported by sysbench 1.0.20', the text that is shown with every figure that Dyno did not measure."""
-    return f"reported by {tool}" if tool else ""
+    if tool:
+        return f"reported by {tool}"
+    return ""
 
 
 def figure(summary: CellSummary, by: Metric) -> str:
@@ -98,7 +110,9 @@ def figure(summary: CellSummary, by: Metric) -> str:
     if by.pooled is not None:
         return units.duration(by.pooled(summary))
     median = estimate_metric(summary, by)
-    return units.UNKNOWN if median is None else units.estimate(median, by.kind)[0]
+    if median is None:
+        return units.UNKNOWN
+    return units.estimate(median, by.kind)[0]
 
 
 def ranked_by_bandwidth(summary: CellSummary) -> bool:
@@ -107,22 +121,34 @@ def ranked_by_bandwidth(summary: CellSummary) -> bool:
 
 def bandwidth(summary: CellSummary) -> str:
     """Returns the bandwidth; empty if the suite counts no bytes, so that the column is dropped."""
-    return "" if summary.bandwidth is None else units.bandwidth(summary.bandwidth.median)
+    if summary.bandwidth is None:
+        return ""
+    return units.bandwidth(summary.bandwidth.median)
 
 
 def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
     """Returns the CPU time per item by column: `client` and `server`, or a single `cpu`. Empty if there is no such
     process, or if the run file doesn't have it."""
-    client = "" if summary.client is None else units.cpu_time(summary.client_cpu_ns)
-    server = "" if summary.server is None else units.cpu_time(summary.server_cpu_ns)
-    return {"client": client, "server": server} if apart else {"cpu": client}
+    if summary.client is None:
+        client = ""
+    else:
+        client = units.cpu_time(summary.client_cpu_ns)
+    if summary.server is None:
+        server = ""
+    else:
+        server = units.cpu_time(summary.server_cpu_ns)
+    if apart:
+        return {"client": client, "server": server}
+    return {"cpu": client}
 
 
 def memory(summary: CellSummary, apart: bool) -> dict[str, str]:
     """Returns the peak of memory by column, like `costs`."""
     peaks = {"client memory": summary.client_peak_bytes, "server memory": summary.server_peak_bytes}
     texts = {name: "" if peak is None else units.size(peak) for name, peak in peaks.items()}
-    return texts if apart else {"memory": texts["client memory"]}
+    if apart:
+        return texts
+    return {"memory": texts["client memory"]}
 
 
 @dataclass(frozen=True)
@@ -165,7 +191,10 @@ def groups(run: Run) -> tuple[Group, ...]:
     for summary in summaries:
         known = tools[summary.phase]
         # A row without a figure is in the same group as the other rows of its phase.
-        tool = summary.reported_by if summary.reported_by in known or not known else known[0]
+        if summary.reported_by in known or not known:
+            tool = summary.reported_by
+        else:
+            tool = known[0]
         rows.append(Row(summary, tuple(doubts(summary, run)), tool, len(known) > 1))
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
 
@@ -270,12 +299,16 @@ def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
 
 def _figure(row: CellSummary) -> str:
     """Returns the column with the row's main figure: items per second, or the time of each item."""
-    return "each" if row.about.metric == TIME.name else "rate"
+    if row.about.metric == TIME.name:
+        return "each"
+    return "rate"
 
 
 def _rate(row: CellSummary) -> str:
     if row.throughput is not None:
-        return figure(row, TIME) if row.about.metric == TIME.name else units.rate(row.throughput.median)
+        if row.about.metric == TIME.name:
+            return figure(row, TIME)
+        return units.rate(row.throughput.median)
     return (row.why or "no number").split(":", 1)[0]
 
 
@@ -292,7 +325,10 @@ def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) ->
     if summary.throughput is None:
         return {**texts, _figure(summary): _rate(summary).split(" ", 1)[0]}
     responses = {f"resp {name}": summary.response_ns[name] for name in ("p50", "p99")}
-    eighths = round((row.speed or 0.0) / best * BAR * 8) if best and not summary.cell.floor else 0
+    if best and not summary.cell.floor:
+        eighths = round((row.speed or 0.0) / best * BAR * 8)
+    else:
+        eighths = 0
     ranked = (summary.throughput, "items")
     if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
         ranked = (summary.bandwidth, BANDWIDTH.kind)

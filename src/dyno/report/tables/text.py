@@ -29,7 +29,10 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     detailed = only_own or whole or by_phase
     # The samples of a baseline of the pytest plug-in, which has no preset, share a process.
     separate = run.recorded.get("preset", "") is not None
-    order = ", each a run in a fresh process, in shuffled order" if separate else ", in one process"
+    if separate:
+        order = ", each a run in a fresh process, in shuffled order"
+    else:
+        order = ", in one process"
     # The overview has no intervals.
     how = [] if detailed else [f"{order}; figures are medians"]
     console.print(Text(f"{run.plan.suite}: {notes.fixed_params(run)}", "bold"))
@@ -51,7 +54,10 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     if detailed:
         remarks = [*_remarks(run, of, own), *([BY_PHASE] if only_own else [])]
     answers = wording.answers(run, names)
-    sure = [wording.MEANS] if any(wording.SURE in answer for answer in answers) else []
+    if any(wording.SURE in answer for answer in answers):
+        sure = [wording.MEANS]
+    else:
+        sure = []
     below = {
         "In short": notes.rates(run, of, names) + answers + sure,
         "Settings that differ": notes.differing_settings(run),

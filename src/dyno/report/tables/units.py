@@ -20,21 +20,30 @@ def rate(per_second: float | None) -> str:
     """Formats a throughput: as a whole number from 100 on, with three digits below."""
     if per_second is None:
         return UNKNOWN
-    return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
+    if per_second >= 100:
+        return f"{per_second:,.0f}"
+    return f"{per_second:.3g}"
 
 
 def bandwidth(per_second: float | None) -> str:
     """Formats bytes per second in MB/s (10^6), or from 1,000 MB/s on in GB/s."""
     if per_second is None:
         return UNKNOWN
-    size, unit = (1e9, "GB/s") if per_second >= 999.5e6 else (1e6, "MB/s")
+    if per_second >= 999.5e6:
+        size, unit = (1e9, "GB/s")
+    else:
+        size, unit = (1e6, "MB/s")
     value = per_second / size
-    return f"{value:.3g} {unit}" if value < 99.95 else f"{value:,.0f} {unit}"
+    if value < 99.95:
+        return f"{value:.3g} {unit}"
+    return f"{value:,.0f} {unit}"
 
 
 def interval(low: float | None, high: float | None, write: Callable[[float], str] = rate) -> str:
     """Formats an interval; `write` formats each end."""
-    return UNKNOWN if low is None or high is None else f"{write(low)} – {write(high)}"
+    if low is None or high is None:
+        return UNKNOWN
+    return f"{write(low)} – {write(high)}"
 
 
 def duration(ns: float | None) -> str:
@@ -42,13 +51,17 @@ def duration(ns: float | None) -> str:
     if ns is None:
         return UNKNOWN
     size, unit = _time_unit(ns)
-    return f"{_three_digits(ns / size)} {unit}" if size > 1 else f"{ns:.0f} ns"
+    if size > 1:
+        return f"{_three_digits(ns / size)} {unit}"
+    return f"{ns:.0f} ns"
 
 
 def long_duration(ns: float) -> str:
     """Formats nanoseconds. From three minutes, hours or days on, uses these units."""
     size, unit = next(((size, unit) for size, unit in _LONG_TIMES if ns >= 3 * size), (0.0, ""))
-    return f"{ns / size:.3g} {unit}" if size else duration(ns)
+    if size:
+        return f"{ns / size:.3g} {unit}"
+    return duration(ns)
 
 
 def cpu_time(ns: float | None) -> str:
@@ -57,7 +70,9 @@ def cpu_time(ns: float | None) -> str:
         return UNKNOWN
     size, unit = _time_unit(ns)
     value = ns / size
-    return f"{value:.2g} {unit}" if value < 0.995 else f"{value:.{1 if value < 9.95 else 0}f} {unit}"
+    if value < 0.995:
+        return f"{value:.2g} {unit}"
+    return f"{value:.{1 if value < 9.95 else 0}f} {unit}"
 
 
 def _time_unit(ns: float) -> tuple[float, str]:
@@ -77,24 +92,35 @@ def size(number: float | None) -> str:
 
 
 def count(number: int | None) -> str:
-    return UNKNOWN if number is None else f"{number:,}"
+    if number is None:
+        return UNKNOWN
+    return f"{number:,}"
 
 
 def number(value: float) -> str:
     """Formats a parameter's value: '30,000', '0.5'."""
-    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:g}"
 
 
 def money(amount: float | None, currency: str) -> str:
     """Formats an amount with two decimals: '0.40 USD'. Uses two significant digits if the amount would be 0.00."""
     if amount is None:
         return UNKNOWN
-    text = f"{amount:,.2f}" if amount >= 0.995 or not amount else f"{amount:.2g}"
+    if amount >= 0.995 or not amount:
+        text = f"{amount:,.2f}"
+    else:
+        text = f"{amount:.2g}"
     return f"{text} {currency}".rstrip()
 
 
 def _three_digits(value: float) -> str:
-    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+    if value < 9.995:
+        return f"{value:.2f}"
+    if value < 99.95:
+        return f"{value:.1f}"
+    return f"{value:.0f}"
 
 
 def params(values: Mapping[str, object], names: Iterable[str] | None = None) -> str:
@@ -113,7 +139,11 @@ def outcomes(counts: Mapping[str, int], lost: int) -> str:
 
 def yes_no(value: object) -> object:
     """Returns 'yes' or 'no' for a bool, and any other value unchanged."""
-    return ("yes" if value else "no") if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        if value:
+            return "yes"
+        return "no"
+    return value
 
 
 WRITERS: Mapping[str, Callable[[float], str]] = {"items": rate, "bytes": bandwidth, "ns": duration, "size": size}
@@ -204,7 +234,9 @@ def _usual_decimals(value: float) -> int:
         return 0
     if value >= 10:
         return 1
-    return 2 if value >= 2 else 3
+    if value >= 2:
+        return 2
+    return 3
 
 
 def _with_decimals(value: float, decimals: int) -> str:
@@ -216,7 +248,9 @@ def _with_three_digits(value: float) -> str:
         return f"{value:,.0f}"
     if value >= 10 or value < 0.1:
         return f"{value:.3g}"
-    return f"{value:.3f}" if value < 2 else f"{value:.2f}"
+    if value < 2:
+        return f"{value:.3f}"
+    return f"{value:.2f}"
 
 
 def is_wide(low: float, high: float) -> bool:

@@ -186,10 +186,15 @@ def _rate(summary: CellSummary | None, of: str) -> str:
 
 
 def _reach(summary: CellSummary | None) -> str:
-    reach = None if summary is None or summary.throughput is None else summary.throughput.reach
+    if summary is None or summary.throughput is None:
+        reach = None
+    else:
+        reach = summary.throughput.reach
     if reach is None:
         return units.UNKNOWN
-    return f"{reach * 100:.0f} %" if reach * 100 >= 9.5 else f"{reach * 100:.1f} %"
+    if reach * 100 >= 9.5:
+        return f"{reach * 100:.0f} %"
+    return f"{reach * 100:.1f} %"
 
 
 def _remarks(rows: Mapping[str, Row]) -> list[str]:
@@ -208,4 +213,6 @@ def _floor(cells: Sequence[Mapping[str, Row]], phases: Sequence[str]) -> str:
         if rates:
             parts.append(f"{phase} {units.interval(min(rates), max(rates))} {summaries[0].unit}/s")
     names = dict.fromkeys(row.summary.cell.label for rows in cells for row in rows.values())
-    return f"floor ({', '.join(names)}): {'; '.join(parts)}" if parts else ""
+    if parts:
+        return f"floor ({', '.join(names)}): {'; '.join(parts)}"
+    return ""

@@ -16,7 +16,9 @@ from dyno.stats.metric import CAPACITY, THROUGHPUT, Metric
 from dyno.stats.summary import group_values
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
-FASTEST, EQUAL, UNCLEAR = "fastest", "equally fast", "can't tell"
+FASTEST = "fastest"
+EQUAL = "equally fast"
+UNCLEAR = "can't tell"
 """Standings of an engine: faster than all others; slower than the fastest by no more than the margin; unclear."""
 TWICE = 2.0
 """Larger differences are shown as a factor, because 'faster by at least 1,900 %' is hard to read."""
@@ -85,12 +87,16 @@ def format_gate_verdict(of: Verdict, by: Metric = THROUGHPUT) -> str:
         return verdict(of, by)
     if by.needs:
         return f"needs {f'at most {units.percent(of.bound, math.ceil)}' if of.bound else 'no'} more {by.needs}"
-    return f"slower by at most {units.percent(of.bound, math.ceil)}" if of.bound else "not slower"
+    if of.bound:
+        return f"slower by at most {units.percent(of.bound, math.ceil)}"
+    return "not slower"
 
 
 def _least(share: float | None) -> str:
     percent = units.percent(share, math.floor)
-    return "over 0 %" if percent == "0 %" else f"at least {percent}"
+    if percent == "0 %":
+        return "over 0 %"
+    return f"at least {percent}"
 
 
 def _samples_needed(of: Verdict) -> str:
@@ -118,7 +124,9 @@ def point(of: Verdict) -> str:
         return units.ratio(of.ratio, of.low, of.high)
     if of.low > 1:
         return f"≥ {units.two_digits(of.low, math.floor)}"
-    return f"≤ {units.two_digits(of.high, math.ceil)}" if of.high < 1 else units.UNKNOWN
+    if of.high < 1:
+        return f"≤ {units.two_digits(of.high, math.ceil)}"
+    return units.UNKNOWN
 
 
 def interval(of: Verdict) -> str:
@@ -127,7 +135,10 @@ def interval(of: Verdict) -> str:
 
 def how_within(by: Metric | None) -> str:
     """Returns sentences on how ratios within a run were measured. `by`: the requested metric."""
-    what = f"{by.needs}, the baseline's to the row's" if by is not None and by.needs else "speed"
+    if by is not None and by.needs:
+        what = f"{by.needs}, the baseline's to the row's"
+    else:
+        what = "speed"
     return (
         f"Ratios of {what}, block by block, with {LEVEL} intervals. Of 100 comparisons between equals, one is called"
         " a difference by chance."
@@ -136,7 +147,10 @@ def how_within(by: Metric | None) -> str:
 
 def explain_ratios(paired: bool, level: str = LEVEL, by: Metric | None = None) -> str:
     """Returns a sentence on how the ratios of two runs were measured. `by`: the requested metric."""
-    what = f"{by.needs}, before to after" if by is not None and by.needs else "speed, after to before"
+    if by is not None and by.needs:
+        what = f"{by.needs}, before to after"
+    else:
+        what = "speed, after to before"
     return (IN_TURNS if paired else APART).format(what=what, level=level)
 
 
@@ -148,7 +162,11 @@ def name_standing(kind: str) -> str:
 def best_standing(others: Iterable[str]) -> str:
     """Returns the standing of a table's best engine, given the kinds of the others' verdicts."""
     kinds = set(others)
-    return UNCLEAR if "unclear" in kinds else EQUAL if "alike" in kinds else FASTEST
+    if "unclear" in kinds:
+        return UNCLEAR
+    if "alike" in kinds:
+        return EQUAL
+    return FASTEST
 
 
 # -- answers ------------------------------------------------------------------------------------------------
@@ -187,11 +205,20 @@ def _describe_limited(of: LimitedRows, changing: Sequence[str], names: Mapping[s
     alike = len(set(phases.values())) == 1
     engines = [label if alike else f"{label} (in {text})" for label, text in phases.items()]
     low, high = (f"{percent:.0f}" for percent in of.percents)
-    percent = f"{high} %" if low == high else f"{low} to {high} %"
+    if low == high:
+        percent = f"{high} %"
+    else:
+        percent = f"{low} to {high} %"
     remedies = ["--load native"] * of.native + ["fewer clients"] * (of.clients > 1)
-    remedy = f"{', '.join(remedies)}, or clients on another machine" if remedies else "clients on another machine"
+    if remedies:
+        remedy = f"{', '.join(remedies)}, or clients on another machine"
+    else:
+        remedy = "clients on another machine"
     clients = f"{of.clients} client{'s' * (of.clients != 1)}"
-    where = f" in {next(iter(phases.values()))}" if alike else ""
+    if alike:
+        where = f" in {next(iter(phases.values()))}"
+    else:
+        where = ""
     return (
         f"{_name_place(of, [name for name in changing if name != 'clients'])}{', '.join(engines)}: not compared with"
         f" {clients}{where}: the load generator used {percent} of the CPU that it could; try {remedy}."
@@ -272,17 +299,27 @@ def _describe_tiers(of: Answer) -> list[str]:
 
 
 def _at_this_tier(of: Answer) -> str:
-    return " at this tier" if display.tiers(of.tiers) else ""
+    if display.tiers(of.tiers):
+        return " at this tier"
+    return ""
 
 
 def _name_place(of: Answer | LimitedRows, changing: Sequence[str]) -> str:
     """Returns 'At tier power with records=10, '. Empty if there is neither a tier nor a varying parameter."""
     params = units.params({name: of.params[name] for name in changing})
     tier = display.tiers(of.tiers)
-    at_tier = f"at {tier}" if tier and len(of.tiers) == 1 else tier
-    tool = f"as reported by {of.reported_by}" if of.reported_by else ""
+    if tier and len(of.tiers) == 1:
+        at_tier = f"at {tier}"
+    else:
+        at_tier = tier
+    if of.reported_by:
+        tool = f"as reported by {of.reported_by}"
+    else:
+        tool = ""
     where = display.join_parts(at_tier, params and f"with {params}", tool, between=" ")
-    return f"{where[0].upper()}{where[1:]}, " if where else ""
+    if where:
+        return f"{where[0].upper()}{where[1:]}, "
+    return ""
 
 
 def _best(of: Answer) -> str:
@@ -335,7 +372,10 @@ def _describe_others(of: Answer) -> list[str]:
     if of.others and of.others[0][1].blocks < FEWEST_BLOCKS:
         return []
     slower = [cell.label for cell, v in of.others if v.kind == "slower"]
-    sentences = [f"Slower than {of.best.label}: {join_names(slower)}."] if slower and _near_best(of) else []
+    if slower and _near_best(of):
+        sentences = [f"Slower than {of.best.label}: {join_names(slower)}."]
+    else:
+        sentences = []
     if few := [cell.label for cell, v in of.others if v.blocks < FEWEST_BLOCKS]:
         sentences.append(f"Too few samples to rank: {join_names(few)}.")
     return sentences
@@ -351,7 +391,10 @@ def _exceptions(of: Answer) -> list[str]:
         )
     sentences = [f"But {'; '.join(parts)}."] if parts else []
     for table in of.set_aside:
-        why = "not proven cold for" if table.warm else "where the load generator was the limit of"
+        if table.warm:
+            why = "not proven cold for"
+        else:
+            why = "where the load generator was the limit of"
         names = join_names([cell.label for cell in table.warm or table.limited])
         sentences.append(f"Not counted: {table.phase}, {why} {names}.")
     if of.warm:
@@ -369,5 +412,10 @@ def _phases(of: Answer) -> str:
         if neither:
             return f"the {count} phases together that are neither hot nor cold"
         return f"the {count} {of.temperature} phases together"
-    text = of.phases[0] if count == 1 else f"{join_names(of.phases)} together"
-    return text if neither else f"{text} ({of.temperature})"
+    if count == 1:
+        text = of.phases[0]
+    else:
+        text = f"{join_names(of.phases)} together"
+    if neither:
+        return text
+    return f"{text} ({of.temperature})"

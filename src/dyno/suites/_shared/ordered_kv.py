@@ -131,7 +131,8 @@ def _read_all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:
     entries: list[Entry] | None = None
     for scope in (kv.reading, kv.single):
         with scope() as reader:
-            entries = list(reader.seek(start)) if entries is None else entries
+            if entries is None:
+                entries = list(reader.seek(start))
             _expect(reader.first(start), entries[0] if entries else None, f"first({start!r})")
             for count in {1, 2, len(entries), len(entries) + 1}:
                 _expect(reader.stretch(start, count), entries[:count], f"stretch({start!r}, {count})")

@@ -65,7 +65,10 @@ class Shuffled:
     def __init__(self, numbers: range, seed: int | Sequence[int], most: int | None = None) -> None:
         # A permutation needs at least one number, even if the range is empty.
         self._numbers, self._order = numbers, Permutation(max(len(numbers), 1), seed)
-        self._count = len(numbers) if most is None else min(most, len(numbers))
+        if most is None:
+            self._count = len(numbers)
+        else:
+            self._count = min(most, len(numbers))
         self._start, self._piece = 0, list[int]()
 
     def __len__(self) -> int:

@@ -125,7 +125,9 @@ class OnStore(Workload):
             return []
         if isinstance(server, Copyable):
             return [store, server.data]
-        return [store] if self._job.spec.server is None else []
+        if self._job.spec.server is None:
+            return [store]
+        return []
 
     def _worth_sealing(self, directories: list[Path]) -> bool:
         files = list(self.engine().files())

@@ -64,7 +64,9 @@ class ArraysSuite(Suite):
     name = "arrays"
     title = "a table of numbers and short texts, out of core: written, reduced and sliced, cold and hot"
     ports = ("arrays",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
     # Two phases prove the tier, since engines append rows in another way than they update them.
     proof = Proof(
         "append",

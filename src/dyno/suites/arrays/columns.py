@@ -33,12 +33,16 @@ def dtype(name: str) -> Any:
 
 def convert_to_stored(name: str, values: Array) -> Array:
     """Converts values for libraries without a type for times: times become whole numbers."""
-    return values.view("i8") if BY_NAME[name].sql == "time" else values
+    if BY_NAME[name].sql == "time":
+        return values.view("i8")
+    return values
 
 
 def convert_from_stored(name: str, values: Array) -> Array:
     """Reverses `convert_to_stored`."""
-    return values.view(dtype(name)) if BY_NAME[name].sql == "time" else values
+    if BY_NAME[name].sql == "time":
+        return values.view(dtype(name))
+    return values
 
 
 # -- rows of a client library -------------------------------------------------------------------------------
@@ -55,7 +59,10 @@ def of_rows(rows: Sequence[Sequence[Any]], names: Sequence[str] = NAMES) -> dict
     """Converts a library's rows to columns. Times may be datetimes or seconds."""
     import numpy as np
 
-    columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
+    if rows:
+        columns: Iterable[Sequence[Any]] = zip(*rows, strict=True)
+    else:
+        columns = [()] * len(names)
     return {name: np.array(values, dtype(name)) for name, values in zip(names, columns, strict=True)}
 
 
@@ -68,7 +75,9 @@ def table(chunk: Chunk) -> Any:
 
     def column(name: str, values: Array) -> Any:
         array = pyarrow.array(values)
-        return array.cast(pyarrow.string()) if BY_NAME[name].sql == "text" else array
+        if BY_NAME[name].sql == "text":
+            return array.cast(pyarrow.string())
+        return array
 
     return pyarrow.table({name: column(name, values) for name, values in chunk.items()})
 
@@ -116,7 +125,9 @@ def sum_pieces(column: str, parts: Iterable[Array]) -> int | float:
 
 def moments(parts: Callable[[], Iterable[Array]]) -> tuple[float, float]:
     """Returns mean and standard deviation of a column's pieces. Reads twice, to avoid cancellation."""
-    count, total, squares = 0, 0.0, 0.0
+    count = 0
+    total = 0.0
+    squares = 0.0
     for part in parts():
         count += len(part)
         total += float(part.sum(dtype=float))

@@ -138,11 +138,16 @@ class Reference:
                 self._squares[name] += times * (off * off).sum()
 
     def sum(self, name: str) -> int | float:
-        return self._whole[name] if name in self._whole else float(self._real[name])
+        if name in self._whole:
+            return self._whole[name]
+        return float(self._real[name])
 
     def stats(self, name: str) -> tuple[float, float]:
         """Returns mean and population standard deviation."""
-        total = np.longdouble(self.sum(name)) if name in self._whole else self._real[name]
+        if name in self._whole:
+            total = np.longdouble(self.sum(name))
+        else:
+            total = self._real[name]
         mean = total / self.rows
         off = mean - _CENTRES[name]
         return float(mean), math.sqrt(float(self._squares[name] / self.rows - off * off))
@@ -191,7 +196,9 @@ class Model(Reference):
 
     def __init__(self, dataset: Dataset, slice_rows: int, judged: bool = True) -> None:
         super().__init__()
-        self.dataset, self.slice_rows, self.judged = dataset, slice_rows, judged
+        self.dataset = dataset
+        self.slice_rows = slice_rows
+        self.judged = judged
         self.updated: dict[int, tuple[int, range]] = {}
         """Version and rows of each updated slice, by number of the slice."""
 
@@ -211,7 +218,9 @@ class Model(Reference):
 
     def next_version(self, number: int) -> int:
         """Returns the version that a slice's next update writes."""
-        return self.updated[number][0] + 1 if number in self.updated else 1
+        if number in self.updated:
+            return self.updated[number][0] + 1
+        return 1
 
     def update(self, number: int, version: int) -> None:
         part = self.part(number)

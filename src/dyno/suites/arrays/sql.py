@@ -52,7 +52,9 @@ def keys(change: Change) -> list[int]:
 
 def whole(column: str, answer: Any) -> int | float:
     """Converts a sum of any type to int or float, depending on the column."""
-    return int(answer) if BY_NAME[column].exact else float(answer)
+    if BY_NAME[column].exact:
+        return int(answer)
+    return float(answer)
 
 
 class SqlArrays(Arrays):

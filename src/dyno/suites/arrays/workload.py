@@ -33,7 +33,11 @@ class ClientWork:
     """Work of one phase for the only client."""
 
     def __init__(self, model: Model, params: Mapping[str, Any], phase: str, port: Arrays, round: int) -> None:
-        self._model, self._params, self._phase, self._port, self._round = model, params, phase, port, round
+        self._model = model
+        self._params = params
+        self._phase = phase
+        self._port = port
+        self._round = round
 
     def appends(self, rows: range, transactions: int = 1) -> Slices:
         """Yields appends of these rows, in several transactions of about the same size. Further rounds append
@@ -65,7 +69,9 @@ class ClientWork:
 
     def sums(self, cold: bool, by_frame: bool = False) -> Slices:
         """Yields sums of the column by the engine or by a DataFrame. If `cold`, only the first round has one."""
-        column, repeats, frame = str(self._params["column"]), int(self._params["repeats"]), self._port.frame
+        column = str(self._params["column"])
+        repeats = int(self._params["repeats"])
+        frame = self._port.frame
 
         def sum_frame(column: str) -> Any:
             return frame((column,))[column].sum()
@@ -135,7 +141,9 @@ class ClientWork:
 
     def _sizes(self, sizes: list[int]) -> list[int] | None:
         """Returns the bytes that operations move; None for a null engine, which moves none."""
-        return sizes if self._model.judged else None
+        if self._model.judged:
+            return sizes
+        return None
 
 
 class ArraysWorkload(OnStore, PayloadWorkload):
@@ -176,7 +184,9 @@ class ArraysWorkload(OnStore, PayloadWorkload):
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         work = ClientWork(self._model, self._job.params, phase.name, port, round)
-        rows, cold, appends = self._model.rows, phase.temperature == "cold", int(self._job.params["appends"])
+        rows = self._model.rows
+        cold = phase.temperature == "cold"
+        appends = int(self._job.params["appends"])
         slices: dict[str, Callable[[], Iterator[Work]]] = {
             "write": lambda: work.appends(range(rows, self._rows)),
             **dict.fromkeys(("read-sum-cold", "read-sum-hot"), lambda: work.sums(cold)),
@@ -220,7 +230,9 @@ class ArraysWorkload(OnStore, PayloadWorkload):
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """Returns the size of the table as arrays, for comparison with its size on disk."""
-        return {} if self._job.spec.floor else {"array_bytes": self._model.rows * ROW_BYTES}
+        if self._job.spec.floor:
+            return {}
+        return {"array_bytes": self._model.rows * ROW_BYTES}
 
 
 APPENDED_ROWS, UPDATED_ROWS = 40, 10
@@ -264,7 +276,9 @@ class ArraysHistory:
         rows = next(rows for rows in count() if rows * (rows + 1) // 2 >= total)
         if rows * (rows + 1) // 2 != total:
             raise Wrong(f"{KEY} adds up to {total}, which is no sum of 1, 2, 3 and so on")
-        return _digests(port.slice(range(rows))) if rows else {}
+        if rows:
+            return _digests(port.slice(range(rows)))
+        return {}
 
     def _updates(self, number: int) -> bool:
         return self._updating and number % UPDATE_EVERY == UPDATE_EVERY - 1
@@ -279,7 +293,9 @@ class ArraysHistory:
 
     def _values(self, number: int) -> Chunk:
         part = self._part(number)
-        return self._dataset.chunk(part, number, UPDATED) if self._updates(number) else self._dataset.chunk(part)
+        if self._updates(number):
+            return self._dataset.chunk(part, number, UPDATED)
+        return self._dataset.chunk(part)
 
 
 def _digests(columns: Chunk) -> Mapping[str, Any]:

@@ -35,7 +35,9 @@ def reference(text: str) -> Value:
 
 
 def optional(text: str) -> Value:
-    return reference(text) if text else text
+    if text:
+        return reference(text)
+    return text
 
 
 class CallsSuite(RequestDefinedSuite):
@@ -70,7 +72,10 @@ class CallsSuite(RequestDefinedSuite):
 
     def parse_entry(self, text: str) -> EngineEntry:
         match = _LABELLED.fullmatch(text)
-        label, named = (match[1], match[2]) if match else (None, text)
+        if match:
+            label, named = (match[1], match[2])
+        else:
+            label, named = (None, text)
         (engine,) = self.engines
         if named.partition(":")[0] == engine or (":" not in named and not named.endswith(SUFFIX)):
             return text
@@ -99,8 +104,13 @@ class CallsSuite(RequestDefinedSuite):
         definition = {DIRECTORY: relpath(base)}
         # If functions disagree, the first is right.
         first = engines[0]
-        right = first.get(FUNCTION) if isinstance(first, Mapping) else None
-        return definition if right is None else {**definition, REFERENCE: right}
+        if isinstance(first, Mapping):
+            right = first.get(FUNCTION)
+        else:
+            right = None
+        if right is None:
+            return definition
+        return {**definition, REFERENCE: right}
 
 
 SUITE = CallsSuite()

@@ -53,7 +53,9 @@ def digest(value: Any) -> bytes | None:
     """Returns 16 bytes that only equal answers have in common; None for a type that can't be compared."""
     hashed = blake2b(digest_size=BYTES)
     try:
-        return hashed.digest() if _feed(hashed.update, value) else None
+        if _feed(hashed.update, value):
+            return hashed.digest()
+        return None
     except RecursionError:
         return None
 

@@ -75,7 +75,9 @@ def describe_exception(error: BaseException) -> str:
             place = f" ({file}, line {trace.tb_lineno})"
         trace = trace.tb_next
     # The text of a syntax error has its own place.
-    return line if isinstance(error, SyntaxError) and error.filename else line + place
+    if isinstance(error, SyntaxError) and error.filename:
+        return line
+    return line + place
 
 
 Judge = Callable[[Sequence[int], Sequence[Any], Sequence[Any]], int]
@@ -99,8 +101,13 @@ class Calls:
         setup: Callable[..., Any] | None = None,
         inflight: int = 1,
     ) -> None:
-        self._judge, self._setup, self._inflight = judge, setup, inflight
-        self._arguments: Sequence[Any] = (None,) if arguments is None else arguments
+        self._judge = judge
+        self._setup = setup
+        self._inflight = inflight
+        if arguments is None:
+            self._arguments: Sequence[Any] = (None,)
+        else:
+            self._arguments = arguments
         self._bare = arguments is None
         self._with: Callable[[Any], Any] = function
         self._without: Callable[[Any], Any] = lambda _: function()
@@ -117,7 +124,10 @@ class Calls:
         """Yields slices that begin with the argument at this position. `over` takes the number of calls so far, and
         returns whether they are enough. With set-ups, a slice is one call; the next slice may be requested only after
         its answer was checked."""
-        count, done, setting_up_ns, self._answered = len(self._arguments), 0, 0, True
+        count = len(self._arguments)
+        done = 0
+        setting_up_ns = 0
+        self._answered = True
         while not over(done):
             size, begin = 1 if self._setup else self._size, monotonic_ns()
             positions = [(first + done + step) % count for step in range(size)]
@@ -136,7 +146,13 @@ class Calls:
             done += size
             if self._setup is None:
                 spent_ns = monotonic_ns() - begin
-                grown = size * 2 if spent_ns < SLICE_NS else size // 2 if spent_ns > 4 * SLICE_NS else size
+                if spent_ns < SLICE_NS:
+                    grown = size * 2
+                else:
+                    if spent_ns > 4 * SLICE_NS:
+                        grown = size // 2
+                    else:
+                        grown = size
                 self._size = min(max(grown, 1), LARGEST_SLICE)
 
     def warm_up(self, first: int = 0) -> Iterator[Operations]:
@@ -162,7 +178,9 @@ class Calls:
     def _set_up(self, argument: Any) -> Any:
         assert self._setup is not None
         try:
-            return self._setup() if self._bare else self._setup(argument)
+            if self._bare:
+                return self._setup()
+            return self._setup(argument)
         except MemoryError:
             raise
         except Exception as error:

@@ -22,14 +22,20 @@ def imported_code(reference: str, directory: Path) -> ImportedCode:
     library."""
     source = reference.rpartition(":")[0]
     by_path = source.endswith(SUFFIX)
-    own = _name_of(Path(directory, source)) if by_path else source
+    if by_path:
+        own = _name_of(Path(directory, source))
+    else:
+        own = source
     modules: dict[str, ImportedModule] = {}
     pending = [own]
     while pending:
         name = pending.pop()
         package = name.partition(".")[0]
         known = package in sys.stdlib_module_names or package == "dyno"
-        files = {} if package in modules or (known and not (by_path and name == own)) else _files(package)
+        if package in modules or (known and not (by_path and name == own)):
+            files = {}
+        else:
+            files = _files(package)
         if not files:
             continue
         file = files.get(name) or next(iter(files.values()))
@@ -43,7 +49,10 @@ def also_beside(code: ImportedCode, reference: str, directory: Path) -> list[str
     """Returns the imported packages of which another copy, which was not imported, is beside the function's file or,
     for a module, in the directory."""
     source = reference.rpartition(":")[0]
-    place = Path(directory, source).parent if source.endswith(SUFFIX) else directory
+    if source.endswith(SUFFIX):
+        place = Path(directory, source).parent
+    else:
+        place = directory
     names = []
     for module in code.modules:
         package = module.name.partition(".")[0]

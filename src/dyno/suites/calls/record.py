@@ -32,7 +32,9 @@ REMEDY = "if that is right, decide by the parameter check"
 
 def brief(value: Any) -> str:
     """Formats a value for a message, without formatting all of a large one."""
-    return shorten(value[:KEPT_LENGTH]) if type(value) in (str, bytes) else shorten(_Text(_BRIEF.repr(value)))
+    if type(value) in (str, bytes):
+        return shorten(value[:KEPT_LENGTH])
+    return shorten(_Text(_BRIEF.repr(value)))
 
 
 class _Text(str):
@@ -130,7 +132,9 @@ class Record:
         digests = self.digests()
         known = next((at for at, each in enumerate(digests) if each == _UNKNOWN), len(digests))
         ends = [1 << power for power in range(known.bit_length()) if 1 << power < known] + [known] * (known > 0)
-        hashed, links, before = blake2b(digest_size=8), [], 0
+        hashed = blake2b(digest_size=8)
+        links = []
+        before = 0
         for end in ends:
             hashed.update(self._digests[before * BYTES : end * BYTES])
             links.append(f"{end}:{hashed.hexdigest()}")
@@ -157,8 +161,14 @@ def facts(record: Record, home: Path | None, name: str, arguments: Sequence[Any]
     first = Record.of_json(data)
     if (at := record.difference(first)) is not None:
         mine, theirs = record.shown.get(at), first.shown.get(at)
-        given = f"argument {at + 1:,} ({brief(arguments[at])})" if arguments else "the call"
-        other = "in another trial" if data["name"] == name else data["name"]
+        if arguments:
+            given = f"argument {at + 1:,} ({brief(arguments[at])})"
+        else:
+            given = "the call"
+        if data["name"] == name:
+            other = "in another trial"
+        else:
+            other = data["name"]
         said = f"{name} answered {mine}, and {other} {theirs}"
         found["answers_differ"] = f"{given}: {said if mine != theirs else f'{name} answered otherwise than {other}'}"
     return found

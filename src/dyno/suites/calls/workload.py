@@ -99,7 +99,10 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         if params["setup"]:
             if inflight > 1 or self._job.clients > 1:
                 raise Refused(NEEDS_ONE_BY_ONE)
-            self._setup = _do_nothing if floor else port.load(str(params["setup"]))
+            if floor:
+                self._setup = _do_nothing
+            else:
+                self._setup = port.load(str(params["setup"]))
         end = monotonic_ns() + WATCHED_NS
         for argument in self._arguments or ():
             if self._setup is not None or floor or monotonic_ns() > end:
@@ -197,7 +200,9 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         return imported_code(str(self._job.options[FUNCTION]), self._directory)
 
     def trial_facts(self) -> Mapping[str, Fact]:
-        return {} if self._job.spec.floor or self._function is None else self._imported.to_facts()
+        if self._job.spec.floor or self._function is None:
+            return {}
+        return self._imported.to_facts()
 
     def caveats(self) -> Iterable[Caveat]:
         yield from self._caveats

@@ -18,7 +18,9 @@ from dyno.contracts.settings import Setting, boolean, integer, unknown_name_mess
 from dyno.suites.commands.short_form import SHORT_FORM, build_request
 
 COLD = "execute-cold"
-DIRECTORY, VARIABLES, REFERENCE = "directory", "variables", "reference"
+DIRECTORY = "directory"
+VARIABLES = "variables"
+REFERENCE = "reference"
 """Keys of the definition: where the programs run, relative to the directory of the run's process; the names of the
 user's variables; and the command whose output is right."""
 
@@ -81,7 +83,9 @@ class CommandsSuite(RequestDefinedSuite, ShortFormSuite):
 
     def parse_entry(self, text: str) -> EngineEntry:
         (engine,) = self.engines
-        return text if text.partition(":")[0] == engine else {"name": engine, "run": text}
+        if text.partition(":")[0] == engine:
+            return text
+        return {"name": engine, "run": text}
 
     def derive_definition(
         self, engines: Sequence[EngineEntry], params: Mapping[str, Any], base: Path
@@ -99,7 +103,9 @@ class CommandsSuite(RequestDefinedSuite, ShortFormSuite):
         definition = {DIRECTORY: relpath(base), VARIABLES: variables}
         # Of two programs that write different things, the first is right.
         first = engines[0] if engines else None
-        return definition if not isinstance(first, Mapping) else {**definition, REFERENCE: first.get("run", "")}
+        if not isinstance(first, Mapping):
+            return definition
+        return {**definition, REFERENCE: first.get("run", "")}
 
     def apply_definition(self, definition: Mapping[str, Any]) -> None:
         super().apply_definition(definition)

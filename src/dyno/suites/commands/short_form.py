@@ -87,7 +87,10 @@ def _build_entries(engine: str, commands: Sequence[str], values: Mapping[str, An
         scripts = values[name]
         if len(scripts) not in (0, 1, len(commands)):
             raise UsageError(f"--{name}: expected it once, or once for each of {len(commands)} commands")
-        repeated = scripts * len(commands) if len(scripts) == 1 else scripts
+        if len(scripts) == 1:
+            repeated = scripts * len(commands)
+        else:
+            repeated = scripts
         for entry, script in zip(entries, repeated, strict=False):
             entry[name] = script
     return entries
@@ -96,7 +99,9 @@ def _build_entries(engine: str, commands: Sequence[str], values: Mapping[str, An
 def _accepted_statuses(values: Mapping[str, Any]) -> str:
     if values["ignoring"] and values["ignore"]:
         raise UsageError("-i accepts any exit status: leave --ignore out")
-    return ANY if values["ignoring"] else " ".join((values["ignore"] or "").split(","))
+    if values["ignoring"]:
+        return ANY
+    return " ".join((values["ignore"] or "").split(","))
 
 
 SHORT_FORM = ShortForm("time", HELP, "COMMAND...", FLAGS, OPTIONS)

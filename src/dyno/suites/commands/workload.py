@@ -63,8 +63,14 @@ class CommandsWorkload(ToolWorkload, FilesWorkload):
 
     def run(self, port: Command, phase: Phase, limit_ns: int) -> Report:
         params = self._job.params
-        most = 1 if phase.name == COLD else int(params["repetitions"]) or MOST
-        warmups = 0 if phase.name == COLD else int(params["untimed"])
+        if phase.name == COLD:
+            most = 1
+        else:
+            most = int(params["repetitions"]) or MOST
+        if phase.name == COLD:
+            warmups = 0
+        else:
+            warmups = int(params["untimed"])
         settles = phase.name != COLD and not warmups
         ended = port.run(Conditions(most, limit_ns, warmups, settles, bool(params["same_output"])))
         self._ended = ended
@@ -92,7 +98,9 @@ class CommandsWorkload(ToolWorkload, FilesWorkload):
         return super().check(phase, report) + check_ends(self._ended)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        return {} if self._ended is None or self._job.spec.floor else _output(self._ended)
+        if self._ended is None or self._job.spec.floor:
+            return {}
+        return _output(self._ended)
 
 
 def check_ends(ended: Ended) -> int:
@@ -100,7 +108,10 @@ def check_ends(ended: Ended) -> int:
     time."""
     last = ended.runs[-1].status
     if last and ended.allowed is not None and last not in ended.allowed:
-        how = f"exit status {last}" if last > 0 else f"killed by signal {-last}"
+        if last > 0:
+            how = f"exit status {last}"
+        else:
+            how = f"killed by signal {-last}"
         raise Wrong(f"{how}: {shorten(ended.said)}" if ended.said else how)
     if ended.differing:
         raise Wrong(f"{ended.differing} of {len(ended.runs)} runs did not write what the first wrote")
@@ -111,7 +122,9 @@ def _output(ended: Ended) -> dict[str, Fact]:
     """The facts by which the outputs of several programs are compared: see `stats.agreement`."""
     if ended.output is None:
         return {}
-    digest, size, begin = blake2b(digest_size=16), 0, b""
+    digest = blake2b(digest_size=16)
+    size = 0
+    begin = b""
     with ended.output.open("rb") as file:
         while piece := file.read(PIECE):
             begin = begin or piece[:PIECE]

@@ -58,7 +58,9 @@ def parse(text: str) -> Value:
         raise ValueError(f"expected {name}, or {name}:LEVEL from {spec.levels[0]} to {spec.levels[-1]}")
     if find_spec(spec.module) is None:
         raise NotInstalled(f"packer {name} needs {spec.module}: dyno install compression")
-    return f"{name}:{int(level)}" if colon else name
+    if colon:
+        return f"{name}:{int(level)}"
+    return name
 
 
 def open_packer(text: str) -> Packer:
@@ -68,7 +70,10 @@ def open_packer(text: str) -> Packer:
     if name == "plain":
         return Packer(bytes, bytes, None)
     if name == "zlib":
-        compress = partial(zlib.compress, level=int(level)) if level else zlib.compress
+        if level:
+            compress = partial(zlib.compress, level=int(level))
+        else:
+            compress = zlib.compress
         return Packer(compress, zlib.decompress, f"zlib {zlib.ZLIB_RUNTIME_VERSION}")
     if name == "snappy":
         from cramjam import snappy
@@ -88,11 +93,17 @@ def open_packer(text: str) -> Packer:
         import zstandard
 
         library = f"zstandard {zstandard.__version__} (Zstandard {'.'.join(map(str, zstandard.ZSTD_VERSION))})"
-        compressor = zstandard.ZstdCompressor(int(level)) if level else zstandard.ZstdCompressor()
+        if level:
+            compressor = zstandard.ZstdCompressor(int(level))
+        else:
+            compressor = zstandard.ZstdCompressor()
         return Packer(compressor.compress, zstandard.ZstdDecompressor().decompress, library)
     import brotli
 
-    compress = partial(brotli.compress, quality=int(level)) if level else brotli.compress
+    if level:
+        compress = partial(brotli.compress, quality=int(level))
+    else:
+        compress = brotli.compress
     return Packer(compress, brotli.decompress, f"Brotli {version('Brotli')}")
 
 
@@ -133,7 +144,9 @@ class CompressionSuite(Suite):
     ports = ("ordered-kv",)
     # The published table is of lmdb. The suite compares packers rather than engines.
     engines = ("lmdb",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
 
 
 SUITE = CompressionSuite()

@@ -29,7 +29,9 @@ KEY_BYTES = 8
 # Distance between two keys. The keys between them are absent.
 GAP = 1_000_003
 
-FEEDS, VOCABULARY, WORDS = 100, 6_000, 108
+FEEDS = 100
+VOCABULARY = 6_000
+WORDS = 108
 """Number of feeds, number of different words, and mean number of words in a summary."""
 # The word of rank r has the weight 1 / (r + SHIFT) ** EXPONENT, by the Zipf-Mandelbrot law.
 EXPONENT, SHIFT = 0.85, 2.7
@@ -186,18 +188,25 @@ class BatchReader:
     """Reads records in one read transaction."""
 
     def __init__(self, kv: KVReader, packer: Packer, size: int) -> None:
-        self._first, self._seek, self._decompress = kv.first, kv.seek, packer.decompress
-        self.get, self.iterate = (
-            (self._get_single, self._read_singles) if size == 1 else (self._get, self._read_batches)
-        )
+        self._first = kv.first
+        self._seek = kv.seek
+        self._decompress = packer.decompress
+        if size == 1:
+            self.get, self.iterate = (self._get_single, self._read_singles)
+        else:
+            self.get, self.iterate = (self._get, self._read_batches)
 
     def _get(self, key: bytes) -> Record | None:
         entry = self._first(key)
-        return None if entry is None else _pick(self._decompress(entry[1]), key)
+        if entry is None:
+            return None
+        return _pick(self._decompress(entry[1]), key)
 
     def _get_single(self, key: bytes) -> Record | None:
         entry = self._first(key)
-        return None if entry is None or entry[0] != key else _record(self._decompress(entry[1]))
+        if entry is None or entry[0] != key:
+            return None
+        return _record(self._decompress(entry[1]))
 
     def _read_batches(self, start: bytes) -> list[Record]:
         """Returns all records of the batches from key `start` on, in key order."""
@@ -213,7 +222,9 @@ class Batches:
     """Store of batches over one client's `ordered-kv` port."""
 
     def __init__(self, kv: OrderedKV, packer: Packer, size: int) -> None:
-        self._kv, self._packer, self._size = kv, packer, size
+        self._kv = kv
+        self._packer = packer
+        self._size = size
 
     @contextmanager
     def reading(self) -> Iterator[BatchReader]:

@@ -150,7 +150,10 @@ class CompressionWorkload(OnStore, PayloadWorkload):
                 self._stored[number] = type(answer) is not Failure
             return 0
 
-        mine = range(client, len(self._starts), clients) if round == 0 else range(0)
+        if round == 0:
+            mine = range(client, len(self._starts), clients)
+        else:
+            mine = range(0)
         step = max(INSERT_SLICE // self._size, 1)
         for start in range(0, len(mine), step):
             numbers = mine[start : start + step]
@@ -165,10 +168,14 @@ class CompressionWorkload(OnStore, PayloadWorkload):
 
     def _reads(self, port: Batches, iterate: bool, client: int, clients: int, round: int) -> Slices:
         """Yields reads of random records, or iterations over all records, in one read transaction."""
-        dataset, params, expected = self._dataset, self._job.params, list[Record | list[Record]]()
+        dataset = self._dataset
+        params = self._job.params
+        expected = list[Record | list[Record]]()
         if iterate:
             count = len(range(client, int(params["iterations"]), clients))
-            arguments, expected, step = [FIRST] * count, [dataset.records] * count, ITERATE_SLICE
+            arguments = [FIRST] * count
+            expected = [dataset.records] * count
+            step = ITERATE_SLICE
         else:
             # The seed depends on neither packer nor batch size, so that all cells get the same records.
             rng = np.random.default_rng([self._job.seed, 2, client, crc32(b"gets"), round])
@@ -178,7 +185,9 @@ class CompressionWorkload(OnStore, PayloadWorkload):
 
         def check(right: Record | list[Record], answer: Any) -> int:
             expect(answer, right, "all records" if iterate else "record")
-            return len(right) if type(right) is list else 1
+            if type(right) is list:
+                return len(right)
+            return 1
 
         held = port.reading()
         for start in range(0, len(arguments), step):

@@ -11,7 +11,9 @@ from dyno.contracts.suite import Suite
 
 FIRST = "first-result"
 """Phase that measures one-time work: importing libraries, starting clusters, compiling code, loading the numbers."""
-OPEN, LOAD, COMPUTE = "open", "load", "compute"
+OPEN = "open"
+LOAD = "load"
+COMPUTE = "compute"
 """Parts of the latency of the phase FIRST."""
 SINGLE, DOUBLE = "float32", "float64"
 
@@ -57,7 +59,9 @@ class ComputeSuite(Suite):
     name = "compute"
     title = "an average, a maximum, sines, sums and a correlation of N floats, from the interpreter to the cluster"
     ports = ("compute",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
 
 
 SUITE = ComputeSuite()

@@ -7,7 +7,9 @@ from dyno.contracts.model import Caveat
 
 PORT = "compute"
 OPERATIONS = ("avg", "max", "sin", "sum", "sum2d", "corr")
-X, Y, GRID = "x", "y", "grid"
+X = "x"
+Y = "y"
+GRID = "grid"
 """Names of arrays: the numbers, the second numbers of a correlation's pairs, and the table that sum2d adds up."""
 INPUTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("avg", "max", "sin", "sum"), (X,)),

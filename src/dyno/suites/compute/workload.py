@@ -84,7 +84,10 @@ class Reference:
         if got.shape != x.shape:
             raise Wrong(f"sin: got {got.size} numbers, expected {x.size}")
         # For float32, doubles are precise enough and four times as fast.
-        wide: Any = np.float64 if self._dtype == SINGLE else np.longdouble
+        if self._dtype == SINGLE:
+            wide: Any = np.float64
+        else:
+            wide = np.longdouble
         for start in range(0, len(x), CHUNK):
             expected = np.sin(x[start : start + CHUNK].astype(wide))
             good = np.abs(got[start : start + CHUNK].astype(wide) - expected) <= SINES[self._dtype]
@@ -104,7 +107,9 @@ class Reference:
         if name != "corr":
             parts = self._chunks(GRID if name == "sum2d" else X)
             total: Any = sum((part.sum(axis=0) for (part,) in parts), np.longdouble(0))
-            return total / len(self._arrays[X]) if name == "avg" else total
+            if name == "avg":
+                return total / len(self._arrays[X])
+            return total
         sums = np.zeros(2, np.longdouble)
         for x, y in self._chunks(X, Y):
             sums += [x.sum(), y.sum()]
@@ -122,7 +127,10 @@ def as_array(name: str, answer: Any) -> NDArray[Any]:
         raise Wrong(f"{name}: got {type(answer).__name__}, which is planned and not computed")
     try:
         array = np.asarray(answer)
-        floats = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+        if array.dtype in (np.float32, np.float64):
+            floats = array
+        else:
+            floats = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise Wrong(f"{name}: got {type(answer).__name__}, expected numbers: {error}") from None
     # Convert to the base class, since a subclass could override the comparison.

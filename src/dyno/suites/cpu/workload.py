@@ -24,7 +24,9 @@ class Primes(Protocol):
     def close(self) -> None: ...
 
 
-SECOND_NS, THREADS, EVENTS = 10**9, 2, 3
+SECOND_NS = 10**9
+THREADS = 2
+EVENTS = 3
 LIMIT = 1_000
 
 

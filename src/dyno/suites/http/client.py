@@ -115,7 +115,9 @@ class Client:
 
     def _put(self, file: IO[bytes] | None, piece: bytes) -> int:
         try:
-            return len(piece) if file is None else file.write(piece)
+            if file is None:
+                return len(piece)
+            return file.write(piece)
         except OSError as error:
             # Keep the error, since libcurl can't pass it on. libcurl ends the request because not all bytes were
             # written.
@@ -124,9 +126,15 @@ class Client:
 
     def _hops(self, url: str, fresh: bool) -> list[Hop]:
         options, hops = self._options, list[Hop]()
-        deadline = None if options.max_time is None else monotonic() + options.max_time
+        if options.max_time is None:
+            deadline = None
+        else:
+            deadline = monotonic() + options.max_time
         while True:
-            left = None if deadline is None else deadline - monotonic()
+            if deadline is None:
+                left = None
+            else:
+                left = deadline - monotonic()
             hops.append(self._hop(url, options, left, fresh and not hops))
             target = hops[-1].info["redirect_url"]
             if hops[-1].error is not None or not target or not options.location:
@@ -182,7 +190,10 @@ class Client:
                     raise KeyboardInterrupt
                 # Wait until libcurl has something to do, but at most LOOK_SECONDS.
                 timeout_ms = self._multi.timeout()
-                seconds = LOOK_SECONDS if timeout_ms < 0 else min(timeout_ms / 1e3, LOOK_SECONDS)
+                if timeout_ms < 0:
+                    seconds = LOOK_SECONDS
+                else:
+                    seconds = min(timeout_ms / 1e3, LOOK_SECONDS)
                 with suppress(self._c.error):
                     # select returns at once if there is no socket. A signal interrupts it.
                     if self._multi.select(seconds) < 0:
@@ -192,7 +203,9 @@ class Client:
 
 
 def _open_output(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
-    return path.open("wb") if path and str(path) != "-" else nullcontext(sys.stdout.buffer if path else None)
+    if path and str(path) != "-":
+        return path.open("wb")
+    return nullcontext(sys.stdout.buffer if path else None)
 
 
 @contextmanager
@@ -255,7 +268,10 @@ def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
         connecting = name in ("namelookup", "connect", "appconnect")
         counted = [hop for hop in hops if (hop.fresh or not connecting) and (hop.secure or name != "appconnect")]
         reached = [us for hop in counted if (us := getattr(hop.at, name))]
-        moments[f"{name}_time"] = sum(reached) / MICRO if reached else None
+        if reached:
+            moments[f"{name}_time"] = sum(reached) / MICRO
+        else:
+            moments[f"{name}_time"] = None
     fields: dict[str, Any] = {
         **last.info,
         "method": last.method,

@@ -54,7 +54,10 @@ def certificates() -> str | None:
 def handle(options: Options, write: Callable[[bytes], object]) -> Any:
     """Returns a handle for requests with these options. libcurl calls `write` with each piece of a body."""
     c = pycurl()
-    tls = c.SSLVERSION_TLSv1_3 if options.tlsv1_3 else c.SSLVERSION_TLSv1_2 if options.tlsv1_2 else None
+    if options.tlsv1_3:
+        tls = c.SSLVERSION_TLSv1_3
+    else:
+        tls = c.SSLVERSION_TLSv1_2 if options.tlsv1_2 else None
     settings = (
         (c.NOSIGNAL, 1),
         (c.PROTOCOLS, c.PROTO_HTTP | c.PROTO_HTTPS),
@@ -119,7 +122,10 @@ def form_part(text: str) -> tuple[Any, Any]:
         field = text.partition("=")[0]
         raise UsageError(f"--form {field}: expected NAME=VALUE, NAME=@FILE or NAME=<FILE, then ;type= or ;filename=")
     name, mark, path, value, attributes = match.groups()
-    part = [c.FORM_FILE, path] if mark == "@" else [c.FORM_CONTENTS, read(path) if mark else value]
+    if mark == "@":
+        part = [c.FORM_FILE, path]
+    else:
+        part = [c.FORM_CONTENTS, read(path) if mark else value]
     for key, setting in re.findall(r";(\w+)=([^;]*)", attributes):
         part += [c.FORM_CONTENTTYPE if key == "type" else c.FORM_FILENAME, setting]
     return encode_value(name), tuple(map(encode_value, part))
@@ -149,7 +155,9 @@ def encode_value(value: Any) -> Any:
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, Path):
         return os.fsencode(value)
-    return [encode_value(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [encode_value(item) for item in value]
+    return value
 
 
 # -- what a handle reports about its last request ---------------------------------------------------------------
@@ -187,7 +195,9 @@ def versions(c: ModuleType) -> dict[int, str]:
 
 def information(handle: Any) -> dict[str, Any]:
     """Returns all information about the last request except the times, by curl's names."""
-    c, get, get_bytes = pycurl(), handle.getinfo, handle.getinfo_raw
+    c = pycurl()
+    get = handle.getinfo
+    get_bytes = handle.getinfo_raw
     try:
         url = _text(get_bytes(c.EFFECTIVE_URL))
     except c.error:
@@ -224,8 +234,12 @@ def information(handle: Any) -> dict[str, Any]:
 
 def _text(received: bytes | None) -> str | None:
     """Decodes text from a server. Bytes that are not UTF-8 become escapes such as \\xe9."""
-    return None if received is None else received.decode("utf-8", "backslashreplace")
+    if received is None:
+        return None
+    return received.decode("utf-8", "backslashreplace")
 
 
 def _not_negative(number: int) -> int | None:
-    return None if number < 0 else number
+    if number < 0:
+        return None
+    return number

@@ -75,14 +75,18 @@ class CurlRequester:
         self._multi.setopt(c.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(c.M_MAXCONNECTS, places)
         self._multi.setopt(c.M_PIPELINING, c.PIPE_MULTIPLEX)
-        self._times, self._versions, self._location = curl.times(c), curl.versions(c), options.location
+        self._times = curl.times(c)
+        self._versions = curl.versions(c)
+        self._location = options.location
         self._handles = [self._handle(place, options, fresh, keeps) for place in range(places)]
         self._urls: list[Any] = [None] * places
 
     def _handle(self, place: int, options: Options, fresh: bool, keeps: bool) -> Any:
         c = self._c
         handle = curl.handle(options, len)
-        handle.place, handle.keeps, handle.pieces = place, keeps, []
+        handle.place = place
+        handle.keeps = keeps
+        handle.pieces = []
         if keeps:
             handle.setopt(c.WRITEFUNCTION, handle.pieces.append)
         else:
@@ -163,7 +167,10 @@ class CurlRequester:
         if status >= ERROR_FROM:
             return StatusError(f"HTTP {status}")
         moments, version = tuple(map(get, self._times)), self._versions.get(get(c.INFO_HTTP_VERSION), "unknown")
-        redirects = get(c.REDIRECT_COUNT) if self._location else 0
+        if self._location:
+            redirects = get(c.REDIRECT_COUNT)
+        else:
+            redirects = 0
         return Response(status, size, digest, body, get(c.NUM_CONNECTS), moments, version, redirects)
 
     # -- the event loop -------------------------------------------------------------------------------------
@@ -198,7 +205,10 @@ class CurlRequester:
         self._watched[descriptor] = bits
 
     def _set_timer(self, timeout_ms: int) -> None:
-        self._wake = None if timeout_ms < 0 else now() + timeout_ms * 1_000_000
+        if timeout_ms < 0:
+            self._wake = None
+        else:
+            self._wake = now() + timeout_ms * 1_000_000
 
     def _answers(self) -> list[tuple[int, Any]]:
         """Returns the places of the requests that have ended, with their answers."""

@@ -140,7 +140,9 @@ class Options:
             return "HEAD"
         if self.upload_file is not None:
             return "PUT"
-        return "POST" if self.form or (self.data is not None and not self.get) else "GET"
+        if self.form or (self.data is not None and not self.get):
+            return "POST"
+        return "GET"
 
 
 def _flag(name: str) -> str:
@@ -198,15 +200,24 @@ def ascii_url(url: str) -> str:
     parts = _URL.fullmatch(url)
     assert parts is not None
     scheme, user, address, rest = parts.groups(default="")
-    host, colon, port = (address, "", "") if address.isascii() else address.partition(":")
+    if address.isascii():
+        host = address
+        colon = ""
+        port = ""
+    else:
+        host, colon, port = address.partition(":")
     if letters := [letter for letter in AMBIGUOUS if letter in host]:
         names = ", ".join(f"U+{ord(letter):04X}" for letter in letters)
         raise ValueError(f"standards disagree about {names} in a host name; give its form that begins with xn--")
     try:
-        host = host if host.isascii() else host.encode("idna").decode()
+        if not (host.isascii()):
+            host = host.encode("idna").decode()
     except UnicodeError:
         raise ValueError("its host is not a valid domain name") from None
-    at = f"{percent_encoded(user)}@" if parts[2] is not None else ""
+    if parts[2] is not None:
+        at = f"{percent_encoded(user)}@"
+    else:
+        at = ""
     encoded = f"{scheme}{at}{host}{colon}{port}{percent_encoded(rest)}"
     if not encoded.isascii():
         raise ValueError("only its host, user, path and query may have letters outside ASCII")
@@ -215,5 +226,8 @@ def ascii_url(url: str) -> str:
 
 def percent_encoded(text: str | bytes) -> str:
     """Percent-encodes each byte outside ASCII, and leaves the rest unchanged."""
-    data = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+    if isinstance(text, bytes):
+        data = text
+    else:
+        data = text.encode(errors="surrogateescape")
     return quote(data, safe=string.printable)

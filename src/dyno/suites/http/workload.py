@@ -42,7 +42,10 @@ REMEDIES = {
 
 def request_all(requester: Requester, places: int, urls: Sequence[str]) -> list[Any]:
     """Requests all URLs, up to `places` at once. Returns the answers in order. Raises Wrong if one is missing."""
-    free, answers, in_flight, at = list(range(places)), [None] * len(urls), dict[int, int](), 0
+    free = list(range(places))
+    answers = [None] * len(urls)
+    in_flight = dict[int, int]()
+    at = 0
     while at < len(urls) or in_flight:
         while free and at < len(urls):
             in_flight[free[-1]] = at
@@ -193,7 +196,10 @@ class HttpWorkload(OnStore):
     @contextmanager
     def _stress(self, port: Requests) -> Iterator[None]:
         """Keeps the server busy from a second process, if the user asked for it."""
-        places = 0 if self._job.spec.floor else int(self._job.params["stress"])
+        if self._job.spec.floor:
+            places = 0
+        else:
+            places = int(self._job.params["stress"])
         if not places:
             yield
             return

@@ -71,7 +71,10 @@ class MemoryWorkload(ToolWorkload):
             # Each thread hops at the same time as the others, so this is the time for a hop of one thread.
             facts["hop_ns"] = round(report.elapsed_ns * threads / max(report.operations, 1), 2)
             facts |= {cache.name: cache.size_bytes >> 10 for cache in known if cache.name in CACHES}
-        items = report.operations if phase.name == CHASE else round((report.bytes or 0) / MB)
+        if phase.name == CHASE:
+            items = report.operations
+        else:
+            items = round((report.bytes or 0) / MB)
         return replace(report, items=items, facts={**report.facts, **facts})
 
     def check(self, phase: Phase, report: Report) -> int:
@@ -83,7 +86,9 @@ def _fits(known: Sequence[Cache], size_bytes: int, threads: int) -> str | None:
     for cache in known:
         if size_bytes * min(threads, cache.shared_by) <= cache.size_bytes:
             return f"{cache.name} ({cache.size_bytes >> 10} KiB)"
-    return "none" if known else None
+    if known:
+        return "none"
+    return None
 
 
 WORKLOAD = MemoryWorkload

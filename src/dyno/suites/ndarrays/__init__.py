@@ -47,7 +47,9 @@ def split_region(region: Region, sizes: Sequence[int]) -> Iterator[tuple[tuple[i
         yield at, tuple(slice(max(part.start, low), min(part.stop, low + size)) for part, low, size in bounds)
 
 
-MOST_AXES, AXES_BY_DEFAULT, LONGEST = 4, 3, 1 << 23
+MOST_AXES = 4
+AXES_BY_DEFAULT = 3
+LONGEST = 1 << 23
 
 
 def lengths(text: Value) -> tuple[int, ...]:

@@ -67,7 +67,10 @@ class NdarraysWorkload(OnStore, PayloadWorkload):
             return
         axis, params = self._axis(phase), self._job.params
         rng = np.random.default_rng([self._job.seed, crc32(phase.name.encode()), round])
-        count = int(not round) if phase.temperature == "cold" else int(params["slices"])
+        if phase.temperature == "cold":
+            count = int(not round)
+        else:
+            count = int(params["slices"])
         for index in rng.integers(0, self._shape[axis], count).tolist():
             region = self._expected.slice(axis, index)
             check = check_each([region], self._expected.check, not self._job.spec.floor)
@@ -87,7 +90,9 @@ class NdarraysWorkload(OnStore, PayloadWorkload):
         return 0
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        return prod(self._shape) * ITEM_BYTES * items // len(self._blocks) if phase.writes else None
+        if phase.writes:
+            return prod(self._shape) * ITEM_BYTES * items // len(self._blocks)
+        return None
 
     def verify(self, phase: Phase) -> int:
         """Checks some of the written blocks."""

@@ -64,7 +64,9 @@ class ObjectsSuite(Suite):
     name = "objects"
     title = "persistent objects of Python in a ZODB storage"
     ports = ("objects",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
     proof = Proof(
         "write",
         count="transactions",

@@ -17,7 +17,11 @@ _BLOCK = 1 << 16
 _STEP = 7_919
 """Distance of two consecutive numbers' filling bytes in the block; a prime."""
 
-SETS, OWN, SHARED, OTHERS, BLOBS = "sets", "own", "shared", "others", "blobs"
+SETS = "sets"
+OWN = "own"
+SHARED = "shared"
+OTHERS = "others"
+BLOBS = "blobs"
 """Branches of the root: SETS has containers that all clients read; OWN has one container per client, which that
 client changes; SHARED has one container that all clients change; OTHERS has objects that only enlarge the database;
 BLOBS has blobs that all clients read."""
@@ -93,7 +97,10 @@ class Model:
 
     def contents(self, branch: str, key: int, version: int = 0, blobs: bool = False) -> list[bytes]:
         """Returns the contents of a container's objects or blobs."""
-        dataset, count = (self.blobs, self.blobs_each) if blobs else (self.dataset, self.objects)
+        if blobs:
+            dataset, count = (self.blobs, self.blobs_each)
+        else:
+            dataset, count = (self.dataset, self.objects)
         return dataset.contents(self.first(branch, key), count, version)
 
     def written_states(self, phase: str, client: int) -> NDArray[np.uint8]:

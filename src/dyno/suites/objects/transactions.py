@@ -98,7 +98,9 @@ class Transactions:
     def __init__(self, port: Objects, container: str, objects: int) -> None:
         from dyno.suites.objects import items
 
-        self._port, self._items, self._kind = port, items, items.CONTAINERS[container]
+        self._port = port
+        self._items = items
+        self._kind = items.CONTAINERS[container]
         # As in zodbshootout, a connection's cache holds all objects of a transaction and the BTree's nodes. ZODB's
         # documentation tells users to raise the default of 400.
         port.database.setCacheSize(objects * 2 + 100)
@@ -225,7 +227,9 @@ class Transactions:
     def keys(self, branch: str) -> list[int]:
         """Returns the keys of the containers in a branch, in order."""
         with self._reader.reading() as root:
-            return list(root[branch].keys()) if branch in root else []
+            if branch in root:
+                return list(root[branch].keys())
+            return []
 
     def identities(self, position: ObjectPosition) -> list[tuple[int, bytes]]:
         """Returns the number and the database identity (oid) of each object in a container."""

@@ -19,7 +19,9 @@ from dyno.host.process import die_with_parent
 from dyno.suites.objects.dataset import BLOBS, MAX_WRITTEN, OWN, SETS, SHARED, Model, client_branch
 from dyno.suites.objects.transactions import ObjectPosition, Task, Transactions
 
-SLICE_OBJECTS, MAX_SLICE, SLICE_BYTES = 20_000, 500, 64 << 20
+SLICE_OBJECTS = 20_000
+MAX_SLICE = 500
+SLICE_BYTES = 64 << 20
 """Maximum numbers of objects, operations, and bytes of blobs in a slice, which are in memory at once."""
 
 Slices = Iterator[Operations]
@@ -29,7 +31,11 @@ class ClientWork:
     """One client's share of one phase in one round."""
 
     def __init__(self, model: Model, phase: str, port: Any, client: int, round: int) -> None:
-        self._model, self._phase, self._port, self._client, self._round = model, phase, port, client, round
+        self._model = model
+        self._phase = phase
+        self._port = port
+        self._client = client
+        self._round = round
         self._blobs = phase.startswith("blob")
         self._items, self._size = model.objects, model.dataset.size
         if self._blobs:
@@ -65,7 +71,10 @@ class ClientWork:
     ) -> Slices:
         """Yields a transaction for each key. `check` takes the keys of a slice and their answers."""
         moved = self._items * self._size
-        most = SLICE_BYTES // moved if self._blobs else SLICE_OBJECTS // self._items
+        if self._blobs:
+            most = SLICE_BYTES // moved
+        else:
+            most = SLICE_OBJECTS // self._items
         step = min(max(most, 1), MAX_SLICE)
         for at in range(0, len(keys), step):
             part = keys[at : at + step]
@@ -83,14 +92,20 @@ class ClientWork:
         """Yields transactions that each write a new container."""
         branch = client_branch(self._client, self._phase)
         written = self._model.written_states(self._phase, self._client)
-        start = int(np.flatnonzero(written)[-1]) + 1 if written.any() else 0
+        if written.any():
+            start = int(np.flatnonzero(written)[-1]) + 1
+        else:
+            start = 0
 
         def task(key: int) -> Task:
             return Task(branch, key, self._model.contents(branch, key, blobs=self._blobs))
 
         def acknowledge(part: Sequence[int], answers: Sequence[Any]) -> int:
             for key, answer in zip(part, answers, strict=False):
-                written[key] = 2 if type(answer) is Failure else 1
+                if type(answer) is Failure:
+                    written[key] = 2
+                else:
+                    written[key] = 1
             return 0
 
         keys = range(start, min(start + self._model.transactions, MAX_WRITTEN))
@@ -122,7 +137,9 @@ class ClientWork:
 
     def _count(self) -> Slices:
         """Yields transactions that change all objects of the container that all clients share."""
-        model, client, judged = self._model, self._client, self._model.judged
+        model = self._model
+        client = self._client
+        judged = self._model.judged
 
         def acknowledge(part: Sequence[int], answers: Sequence[Any]) -> int:
             attempts = [answer for answer in answers if type(answer) is not Failure]
@@ -167,7 +184,10 @@ class ClientWork:
         model = self._model
         # The seed depends on neither engine nor trial, so that all of them get the same inputs.
         rng = np.random.default_rng([model.seed, 3, self._client, crc32(self._phase.encode()), self._round])
-        keys = rng.permutation(model.transactions) if containers is None else np.arange(containers)
+        if containers is None:
+            keys = rng.permutation(model.transactions)
+        else:
+            keys = np.arange(containers)
         return self._reads(call, SETS, np.resize(keys, model.transactions).tolist())
 
     def _reads(
@@ -238,7 +258,10 @@ class Verification:
     """Compares the store with the model after a phase."""
 
     def __init__(self, model: Model, phase: str, clients: int, port: Transactions) -> None:
-        self._model, self._phase, self._clients, self._port = model, phase, clients, port
+        self._model = model
+        self._phase = phase
+        self._clients = clients
+        self._port = port
 
     def run(self) -> int:
         """Checks all data that the phase may have changed. Returns the number of compared contents."""
@@ -271,7 +294,10 @@ class Verification:
         compared = 0
         for key in sample:
             expected = model.contents(branch, key, blobs=blobs)
-            stored = self._port.read_blobs(ObjectPosition(branch, key)) if blobs else self._read(branch, key)
+            if blobs:
+                stored = self._port.read_blobs(ObjectPosition(branch, key))
+            else:
+                stored = self._read(branch, key)
             expect(stored, expected, f"after {self._phase}, container {key} of client {client}")
             compared += len(expected) + self._identities(branch, key, len(expected))
         return compared

@@ -192,7 +192,9 @@ class ObjectsWorkload(OnStore, PayloadWorkload):
 
     def port(self, engine: Engine, *how: Any) -> Any:
         port, container = self._job.port(engine), str(self._job.params["container"])
-        return NullTransactions(port) if self._job.spec.floor else Transactions(port, container, self._model.objects)
+        if self._job.spec.floor:
+            return NullTransactions(port)
+        return Transactions(port, container, self._model.objects)
 
     def _in_process(self) -> bool:
         """Returns whether the data is lost when the process that opened the store ends."""

@@ -138,8 +138,17 @@ MOST_BYTES = 1 << 28
 """Maximum number of bytes that a phase moves, unless a few requests already move more."""
 FEW = 8
 TENTHS = 10
-PUT, HEAD, GET, RANGE, LIST, COPY = "put", "head", "get", "range-get", "list", "copy"
-MULTIPART, VISIBLE, BURST, COLD, DELETE = "multipart-put", "visible", "burst", "get-cold", "delete"
+PUT = "put"
+HEAD = "head"
+GET = "get"
+RANGE = "range-get"
+LIST = "list"
+COPY = "copy"
+MULTIPART = "multipart-put"
+VISIBLE = "visible"
+BURST = "burst"
+COLD = "get-cold"
+DELETE = "delete"
 # All phases except the burst, whose number of requests is the parameter `burst`.
 NOT_BURST = (PUT, HEAD, GET, RANGE, LIST, COPY, MULTIPART, VISIBLE, COLD, DELETE)
 
@@ -195,7 +204,9 @@ class ObjectStoreSuite(Suite):
     title = "object stores: latency, bandwidth, growth of a bucket, bursts"
     ports = ("bucket",)
     engines = ("directory",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
     proof = Proof(PUT, "requests", {"objects": 1}, also=Proof(COPY, "requests"))
 
 

@@ -21,7 +21,10 @@ STEADY = 10
 PROBE_SECONDS = 0.01
 STALE_CHECKS = ("stale_reads", "stale_lists", "stale_overwrites", "stale_deletes", "stale_delete_lists")
 
-WRITING, READING, SENT, KEPT = "writing_requests", "reading_requests", "sent_bytes", "kept_bytes"
+WRITING = "writing_requests"
+READING = "reading_requests"
+SENT = "sent_bytes"
+KEPT = "kept_bytes"
 """Names of facts about billed requests and bytes."""
 
 Script = Generator[StoreRequest, Any, Any]
@@ -30,7 +33,9 @@ Script = Generator[StoreRequest, Any, Any]
 
 # -- objects ------------------------------------------------------------------------------------------------------
 
-STEP, MOST, HELD = 64, 32, 1 << 28
+STEP = 64
+MOST = 32
+HELD = 1 << 28
 BLOCK = (1 << 20) + 7
 """Length in bytes after which the random text repeats. No two windows are a multiple of it apart."""
 FILLER_BYTES = 1_000
@@ -103,7 +108,9 @@ def run_all(
     requester: Requester, places: int, requests: Iterable[StoreRequest]
 ) -> Iterator[tuple[StoreRequest, StoreResponse]]:
     """Makes all requests, and retries throttled ones. Yields each with its response. Raises Wrong for a failure."""
-    free, running, retries = list(range(places)), dict[int, StoreRequest](), 0
+    free = list(range(places))
+    running = dict[int, StoreRequest]()
+    retries = 0
     remaining, throttled = iter(requests), list[StoreRequest]()
     while True:
         while free and (request := throttled.pop() if throttled else next(remaining, None)) is not None:
@@ -188,7 +195,10 @@ def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patienc
             if type(done[0][1]) is not StoreResponse:
                 served = 0
             else:
-                first, served = (sent, 1) if not served else (first, served + 1)
+                if not served:
+                    first, served = (sent, 1)
+                else:
+                    first, served = (first, served + 1)
             if served == STEADY:
                 return (first - begun_ns) / 1e9
             time.sleep(PROBE_SECONDS)

@@ -36,7 +36,9 @@ from dyno.suites.objectstore.requests import (
 
 SLICE = 250
 LARGE_BYTES = 16 << 10
-LISTED, LOADING, SAMPLE = 1_000, 8, 16
+LISTED = 1_000
+LOADING = 8
+SAMPLE = 16
 """Names in each list; requests in flight while loading; objects that are read back after a phase."""
 PREFIXES = {p.PUT: "new/", p.COPY: "copied/", p.MULTIPART: "parts/", p.DELETE: "gone/"}
 """Prefix of the objects that a phase writes or deletes."""
@@ -49,7 +51,9 @@ class ObjectStoreWorkload(OnStore):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         params = {setting.name: int(job.params[setting.name]) for setting in p.PARAMS}
-        self._params, self._places, self._size = params, params["inflight"], params["size"]
+        self._params = params
+        self._places = params["inflight"]
+        self._size = params["size"]
         self._targets = min(params["targets"], params["objects"])
         self._stride = params["objects"] // self._targets
         self._parts = max(2, -(-self._size // params["part"]))
@@ -72,7 +76,10 @@ class ObjectStoreWorkload(OnStore):
         return port
 
     def prepare(self, phase: Phase) -> None:
-        self._phase, self._counts, self._recovered, self._stored = phase.name, Counter(), None, {}
+        self._phase = phase.name
+        self._counts = Counter()
+        self._recovered = None
+        self._stored = {}
         if self._job.spec.floor:
             return
         with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:
@@ -116,8 +123,13 @@ class ObjectStoreWorkload(OnStore):
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if round and phase.name in (p.BURST, p.COLD, p.DELETE):
             return
-        burst, floor, name = phase.name == p.BURST, self._job.spec.floor, phase.name
-        count = self._params["burst"] if burst else self._count(name)
+        burst = phase.name == p.BURST
+        floor = self._job.spec.floor
+        name = phase.name
+        if burst:
+            count = self._params["burst"]
+        else:
+            count = self._count(name)
         step = count if burst else SLICE
         for start in range(0, count, step):
             # The seed doesn't depend on the engine, so that every engine gets the same requests in the same order.
@@ -147,7 +159,10 @@ class ObjectStoreWorkload(OnStore):
         """Returns the number of a phase's requests, limited by the bytes that it may move, but at least a few."""
         if name == p.COLD:
             return min(self._targets, self._params["requests"])
-        size = self._parts * self._params["part"] if name == p.MULTIPART else self._size
+        if name == p.MULTIPART:
+            size = self._parts * self._params["part"]
+        else:
+            size = self._size
         return min(self._params["requests"], max(p.FEW, self._places, p.MOST_BYTES // size))
 
     def _keys(self, name: str, round: int, numbers: range | None = None) -> list[str]:
@@ -156,7 +171,9 @@ class ObjectStoreWorkload(OnStore):
     def _body(self, number: int) -> memoryview:
         """Returns the body of an object that the bucket always holds."""
         target, off = divmod(number, self._stride)
-        return self._fillers.body(number) if off or target >= self._targets else self._bodies.body(target)
+        if off or target >= self._targets:
+            return self._fillers.body(number)
+        return self._bodies.body(target)
 
     def _writes(
         self, name: str, rng: random.Random, keys: Sequence[str], numbers: range
@@ -188,7 +205,10 @@ class ObjectStoreWorkload(OnStore):
 
     def _reads(self, name: str, rng: random.Random, numbers: range) -> tuple[list[Any], CheckAnswers]:
         # A cold phase reads each object once.
-        targets = list(numbers) if name == p.COLD else rng.choices(range(self._targets), k=len(numbers))
+        if name == p.COLD:
+            targets = list(numbers)
+        else:
+            targets = rng.choices(range(self._targets), k=len(numbers))
         names, bodies = [self._names.every[target * self._stride] for target in targets], self._bodies
         if name == p.HEAD:
             requests = [StoreRequest("head", key) for key in names]
@@ -202,7 +222,10 @@ class ObjectStoreWorkload(OnStore):
                 return _expect(list(answer.names()), self._names.names_after(at, LISTED), "list")
 
             return requests, check_each(after, check_list)
-        end = self._burst_bytes if name == p.BURST else self._size
+        if name == p.BURST:
+            end = self._burst_bytes
+        else:
+            end = self._size
         starts, length = [0] * len(numbers), end
         if name == p.RANGE:
             # Use at most five positions, to limit the time for hashing the expected answers.
@@ -243,7 +266,10 @@ class ObjectStoreWorkload(OnStore):
 
     def _sizes(self, name: str) -> Any:
         if name in (p.PUT, p.MULTIPART):
-            moved = self._parts * self._params["part"] if name == p.MULTIPART else self._size
+            if name == p.MULTIPART:
+                moved = self._parts * self._params["part"]
+            else:
+                moved = self._size
             return lambda answers: [moved] * len(answers)
         if name in (p.GET, p.RANGE, p.BURST, p.COLD):
             return lambda answers: [answer.size for answer in answers]
@@ -277,7 +303,10 @@ class ObjectStoreWorkload(OnStore):
             while names:
                 request = StoreRequest("list", PREFIXES[phase.name], other=names[-1], number=LISTED)
                 ((_, answer),) = run_all(requester, 1, [request])
-                names = list(answer.names()) if answer.names is not None else []
+                if answer.names is not None:
+                    names = list(answer.names())
+                else:
+                    names = []
                 listed.update(names)
             if phase.name == p.DELETE:
                 if left := sorted(listed & set(self._stored)):

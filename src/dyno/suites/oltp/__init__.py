@@ -104,7 +104,9 @@ class OltpSuite(Suite):
     name = "oltp"
     title = "short transactions on a SQL server, by sysbench and pgbench"
     ports = ("transactions",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
 
 
 SUITE = OltpSuite()

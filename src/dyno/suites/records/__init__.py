@@ -68,7 +68,9 @@ def mix_of(text: str) -> Mix:
 
 def _mix(text: str) -> Value:
     mix = mix_of(text)
-    return _mix_text(mix) if text.partition(":")[0] in KINDS else text
+    if text.partition(":")[0] in KINDS:
+        return _mix_text(mix)
+    return text
 
 
 def _mix_text(mix: Mix) -> str:
@@ -102,7 +104,9 @@ def _distribution(text: str) -> Value:
 
 def _or_all(text: str) -> Value:
     try:
-        return text if text == "all" else integer(1)(text)
+        if text == "all":
+            return text
+        return integer(1)(text)
     except ValueError:
         raise ValueError(f"expected a whole number from 1 to {MOST_COUNT}, or all") from None
 
@@ -203,7 +207,9 @@ class RecordsSuite(Suite, NativeSuite, RemoteSuite):
     name = "records"
     title = "indexed records in a key-value, SQL or document store"
     ports = ("records", "ordered-kv")
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
 
     def can_load_natively(self, phase: str, params: Mapping[str, Value]) -> bool:
         """Returns whether each operation of the phase is a single statement or command, which excludes scans: some

@@ -128,15 +128,21 @@ def record_strings(answer: Any) -> tuple[str, str, str] | None:
     one, two, three = answer
     if not (type(one) is type(two) is type(three) is str):
         return None
-    name, location, stub = answer.get("name"), answer.get("location"), answer.get("stub")
-    return (name, location, stub) if type(name) is type(location) is type(stub) is str else None
+    name = answer.get("name")
+    location = answer.get("location")
+    stub = answer.get("stub")
+    if type(name) is type(location) is type(stub) is str:
+        return (name, location, stub)
+    return None
 
 
 def answer_hash(version: int, answer: Any) -> int:
     """Returns a hash of an answer and of its expected version; 0 for an answer that is not shaped like a record.
     Since the hash includes the version, a stale answer that was right earlier doesn't pass."""
     strings = record_strings(answer)
-    return 0 if strings is None else hash((version, strings))
+    if strings is None:
+        return 0
+    return hash((version, strings))
 
 
 def python_answer_hashes(versions: NDArray[np.int64], answers: Sequence[Any]) -> NDArray[np.int64]:
@@ -163,13 +169,24 @@ class Model:
 
     def __init__(self, params: Mapping[str, Any], clients: int, seed: int, judged: bool = True) -> None:
         records, count = int(params["records"]), params["operations"]
-        self.operations = records if count == "all" else int(count)
+        if count == "all":
+            self.operations = records
+        else:
+            self.operations = int(count)
         self.mix, distribution = mix_of(str(params["mix"])), str(params["distribution"])
-        self.distribution = self.mix.distribution if distribution == "mix" else distribution
+        if distribution == "mix":
+            self.distribution = self.mix.distribution
+        else:
+            self.distribution = distribution
         # Extra names for records that a mix inserts. Each client's share is rounded up.
-        spare = self.operations + clients if "insert" in self.mix.percent else 0
+        if "insert" in self.mix.percent:
+            spare = self.operations + clients
+        else:
+            spare = 0
         self.dataset = Dataset(records, spare, int(params["value_size"]), seed)
-        self.txn, self.batch, self.judged = params["txn"], int(params["batch"]), judged
+        self.txn = params["txn"]
+        self.batch = int(params["batch"])
+        self.judged = judged
         size = len(self.dataset.names)
         self.versions = np.frombuffer(mmap.mmap(-1, max(4 * size, 4)), dtype=np.int32)[:size]
         """The version of each record by record number, or ABSENT."""
@@ -183,7 +200,9 @@ class Model:
     def current(self, number: int) -> Record | None:
         """Returns record `number` as the store must hold it now; None if it must be absent."""
         version = int(self.versions[number])
-        return None if version == ABSENT else self.dataset.record(number, version)
+        if version == ABSENT:
+            return None
+        return self.dataset.record(number, version)
 
     def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> NDArray[np.bool_]:
         """Returns whether each answer is the record as the store must hold it now, up to the end of the shorter

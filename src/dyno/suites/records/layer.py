@@ -71,7 +71,9 @@ Decode = Callable[[bytes], Record]
 
 def _get(get: Get, decode: Decode, key: Key) -> Record | None:
     value = get(pack(RECORD, key))
-    return None if value is None else decode(value)
+    if value is None:
+        return None
+    return decode(value)
 
 
 def _find(
@@ -82,7 +84,9 @@ def _find(
     if entry is None or not entry[0].startswith(prefix):
         return None
     value = get(RECORD + entry[0][len(prefix) :])
-    return None if value is None else decode(value)
+    if value is None:
+        return None
+    return decode(value)
 
 
 def _scan(stretch: Callable[[bytes, int], list[Entry]], decode: Decode, count: int, key: Key) -> list[Record]:
@@ -136,7 +140,9 @@ class SingleReader:
             return [_get(kv.get, self._decode, key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        single, decode, letter = self._single, self._decode, _LETTER[index]
+        single = self._single
+        decode = self._decode
+        letter = _LETTER[index]
 
         def find(indexed: str) -> Record | None:
             with single() as kv:
@@ -163,7 +169,10 @@ class LayeredRecords:
 
     def __init__(self, kv: OrderedKV, encoder: Encoder, indexed: bool) -> None:
         self._kv, self._encoder = kv, encoder
-        self._indexes = [(_LETTER[name], function) for name, function in INDEXES.items()] if indexed else []
+        if indexed:
+            self._indexes = [(_LETTER[name], function) for name, function in INDEXES.items()]
+        else:
+            self._indexes = []
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -190,7 +199,10 @@ class LayeredRecords:
                 key = record["name"], record["location"]
                 packed = pack(RECORD, key)
                 value = writer.get(packed)
-                old = None if value is None else self._encoder.decode(value)
+                if value is None:
+                    old = None
+                else:
+                    old = self._encoder.decode(value)
                 writer.put(packed, self._encoder.encode(record))
                 for letter, function in self._indexes:
                     indexed, stale = function(record), None if old is None else function(old)

@@ -29,7 +29,9 @@ class MixedOperation(NamedTuple):
 
 def mix_operations(work: ClientWork) -> Slices:
     """Yields this client's operations. The mix determines their kinds, and the distribution their keys."""
-    model, mix, count = work.model, work.model.mix, work.share_of(work.model.operations)
+    model = work.model
+    mix = work.model.mix
+    count = work.share_of(work.model.operations)
     if not count or (work.repeated and "insert" in mix.percent):
         # The client owns no records to draw from, or the first round has inserted all spare records.
         return
@@ -132,7 +134,10 @@ class _Replay:
 
     def _check_not_older(self, number: int, answer: Any) -> None:
         """Raises Wrong unless the answer is the whole record, in a version not older than the snapshot's."""
-        known = int(self._known[number]) if self._known is not None else ABSENT
+        if self._known is not None:
+            known = int(self._known[number])
+        else:
+            known = ABSENT
         version = version_of(answer)
         if version < known or not same(answer, self._work.dataset.record(number, version)):
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
@@ -144,7 +149,10 @@ class _Replay:
         if not work.judged or self._known is None:
             return 0
         first = dataset.key(number)[0]
-        records = list(map(record_strings, answer)) if type(answer) is list else [None]
+        if type(answer) is list:
+            records = list(map(record_strings, answer))
+        else:
+            records = [None]
         names = [strings[0] for strings in records if strings is not None]
         if len(names) != len(records):
             raise Wrong(f"mixed: a scan from {first!r} is not a list of records: {shorten(answer)}")
@@ -166,5 +174,10 @@ class _Replay:
 def version_of(answer: Any) -> int:
     """Returns the version at the start of a record's stub; less than ABSENT if there is none."""
     strings = record_strings(answer)
-    digits = "" if strings is None else strings[2][:VERSION_DIGITS]
-    return int(digits) if digits.isdigit() else ABSENT - 1
+    if strings is None:
+        digits = ""
+    else:
+        digits = strings[2][:VERSION_DIGITS]
+    if digits.isdigit():
+        return int(digits)
+    return ABSENT - 1

@@ -61,7 +61,9 @@ class Reader(Protocol):
 def entries(reader: Reader, index: str) -> Iterator[bytes] | None:
     """Calls `Reader.entries`. Returns None for a reader without that method, since not all inherit it."""
     method: Callable[[str], Iterator[bytes] | None] | None = getattr(reader, "entries", None)
-    return None if method is None else method(index)
+    if method is None:
+        return None
+    return method(index)
 
 
 class Records(Protocol):

@@ -47,7 +47,10 @@ class SqlReader(Reader):
         indexed: Mapping[str, str] = MappingProxyType({}),
         many: Callable[[list[Key]], dict[Key, Record]] | None = None,
     ) -> None:
-        self._execute, self._statements, self._indexed, self._many = execute, statements, indexed, many
+        self._execute = execute
+        self._statements = statements
+        self._indexed = indexed
+        self._many = many
 
     def prepare_statement(self, statement: str) -> Any:
         """Returns the statement in the form that `execute` accepts."""
@@ -55,7 +58,9 @@ class SqlReader(Reader):
 
     def get(self, key: Key) -> Record | None:
         row = self._execute(self._statements.get, key).fetchone()
-        return None if row is None else record(row)
+        if row is None:
+            return None
+        return record(row)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
         if self._many is None:
@@ -71,7 +76,9 @@ class SqlReader(Reader):
 
         def find(indexed: str) -> Record | None:
             row = execute(statement, (indexed,)).fetchone()
-            return None if row is None else record(row)
+            if row is None:
+                return None
+            return record(row)
 
         return find
 
@@ -176,7 +183,9 @@ class RecordTable(Records):
         if len(keys) > 1:
             return self.get_many(list(dict.fromkeys(keys)))
         record = self.current.get(keys[0])
-        return {} if record is None else {keys[0]: record}
+        if record is None:
+            return {}
+        return {keys[0]: record}
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         first, everything = _peek(keys)

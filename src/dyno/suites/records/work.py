@@ -25,7 +25,9 @@ from dyno.suites.records.port import INDEXES, Key, Record, Records
 # Number of records in a slice of writes. Slices of reads are far smaller, since answers wait in memory for their
 # check and evict the engine's data from the processor's caches (measured: a sixth of LMDB's throughput).
 SLICE = 50_000
-READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
+READ_SLICE = 250
+SCAN_SLICE = 5
+MIXED_SLICE = 250
 SEVERAL_CLIENTS_FACTOR = 8
 """Factor by which slices of reads are larger with several clients, whose clock doesn't stop between them."""
 # Maximum number of records in a bulk phase that is built as a whole, so that its clock never stops.
@@ -40,7 +42,10 @@ class ClientWork:
     """One client's share of one phase in one round. `PHASE_WORK` in `workload` names the method for each phase."""
 
     def __init__(self, model: Model, phase: str, port: Records, client: int, clients: int, round: int = 0) -> None:
-        self.model, self.port, self.client, self.clients = model, port, client, clients
+        self.model = model
+        self.port = port
+        self.client = client
+        self.clients = clients
         self.dataset, self.judged = model.dataset, model.judged
         self._phase = phase
         """Name of the phase, used only for seeds and messages."""
@@ -61,7 +66,9 @@ class ClientWork:
 
     def share_of(self, operations: int) -> int:
         """Returns how many of all operations belong to this client. None do if it owns no record."""
-        return len(range(self.client, operations, self.clients)) if self.client < self.dataset.records else 0
+        if self.client < self.dataset.records:
+            return len(range(self.client, operations, self.clients))
+        return 0
 
     def _shuffle_records(self, operations: int) -> Shuffled:
         """Returns this client's share of the operations: its records, each at most once, in random order."""
@@ -116,7 +123,10 @@ class ClientWork:
             def check_bulk(answer: Any, count: int) -> int:
                 # Check in pieces, to avoid a list of all numbers.
                 listed = is_list(answer, count)
-                step = count if type(answer) is list and not listed else BULK_SLICE
+                if type(answer) is list and not listed:
+                    step = count
+                else:
+                    step = BULK_SLICE
                 return sum(
                     check(numbers[at : at + step][: count - at], answer[at : at + step] if listed else answer)
                     for at in range(0, count, max(step, 1))
@@ -147,7 +157,9 @@ class ClientWork:
             if not blind:
                 self.expect(olds, [None] * len(batch), "old values of new records")
             self.model.versions[batch] = 0
-            return 0 if blind else len(batch)
+            if blind:
+                return 0
+            return len(batch)
 
         call = self.port.insert if blind else self.port.replace
         return self._transactions(self._shuffle_records(self.dataset.records), build, call, check, keys)

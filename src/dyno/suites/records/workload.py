@@ -75,13 +75,17 @@ def _in_time(numbers: Iterable[int]) -> Iterator[int]:
 def _entries(model: Model, reader: Reader, phase: str) -> int:
     """Compares the first million entries of each index that is stored beside the records. Each record must have one
     entry. A lookup can't find an entry left over from a deleted record, since the record itself is gone."""
-    dataset, versions, compared = model.dataset, model.versions, 0
+    dataset = model.dataset
+    versions = model.versions
+    compared = 0
     present = min(int((versions != ABSENT).sum()), MAX_WALKED)
     for index, function in INDEXES.items():
         stored = entries(reader, index)
         if stored is None:
             continue
-        count, last, limited = 0, b"", islice(stored, MAX_WALKED)
+        count = 0
+        last = b""
+        limited = islice(stored, MAX_WALKED)
         while chunk := list(islice(limited, PAGE)):
             names = np.array([_name(entry) for entry in chunk], dtype=dataset.names.dtype)
             ranks = np.minimum(np.searchsorted(dataset.in_order, names), len(dataset.order) - 1)
@@ -99,8 +103,13 @@ def _entries(model: Model, reader: Reader, phase: str) -> int:
 
 def _name(entry: Any) -> bytes:
     """Returns the name in an index entry; empty for a malformed entry."""
-    parts: list[bytes] = entry.split(b"\0") if type(entry) is bytes else []
-    return parts[1] if len(parts) > 1 else b""
+    if type(entry) is bytes:
+        parts: list[bytes] = entry.split(b"\0")
+    else:
+        parts = []
+    if len(parts) > 1:
+        return parts[1]
+    return b""
 
 
 def _stubless(model: Model, number: int) -> Record:
@@ -114,7 +123,11 @@ def _walk(model: Model, reader: Reader, phase: str) -> int:
     order = model.dataset.order
     present = order[model.versions[order] != ABSENT][:MAX_WALKED].tolist()
     length = min(max(int(PAGE_BYTES / model.dataset.mean_record_bytes), 2), MAX_PAGE)
-    scan, start, overlap, walked, more = reader.scanner(length), ("", ""), 0, 0, True
+    scan = reader.scanner(length)
+    start = ("", "")
+    overlap = 0
+    walked = 0
+    more = True
 
     def out_of_place(got: Any, expected: Any) -> Wrong:
         return Wrong(f"after {phase}, record {walked:,} in key order: {difference(got, expected)}")
@@ -163,7 +176,9 @@ class PhaseWork:
 
 
 def _insert(name: str) -> PhaseWork:
-    keys, blind, indexed = KEYS_PER_RECORD[name], "-blind-" in name, name.endswith("-indices")
+    keys = KEYS_PER_RECORD[name]
+    blind = "-blind-" in name
+    indexed = name.endswith("-indices")
     build = partial(ClientWork.insert, blind=blind, keys=keys)
     return PhaseWork(build, empty=True, indexed=indexed, once=True, items_per_stored=keys)
 
@@ -244,7 +259,9 @@ class RecordsWorkload(RemoteStore, NativeWorkload, PayloadWorkload):
     def native_port(self, phase: Phase) -> Callable[[Any], Any] | None:
         if self._job.options.get(CLIENT) != NATIVE_CLIENT:
             return None
-        return NativeRecords if SUITE.can_load_natively(phase.name, self._job.params) else None
+        if SUITE.can_load_natively(phase.name, self._job.params):
+            return NativeRecords
+        return None
 
     def prepare(self, phase: Phase) -> None:
         needs = PHASE_WORK[phase.name]
@@ -301,7 +318,9 @@ class RecordsWorkload(RemoteStore, NativeWorkload, PayloadWorkload):
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """Returns the number of characters of the records, which are ASCII; None if a mix writes some of them."""
         per_record = PHASE_WORK[phase.name].items_per_stored
-        return None if per_record is None else round(items // per_record * self._dataset.mean_record_bytes)
+        if per_record is None:
+            return None
+        return round(items // per_record * self._dataset.mean_record_bytes)
 
     def verify(self, phase: Phase) -> int:
         if not phase.writes:

@@ -26,7 +26,9 @@ def archive(text: str) -> Value:
     path = Path(text)
     if text and not (path.is_file() or (path.is_dir() and any(path.rglob(f"*{PB}")))):
         raise ValueError(f"expected a file of an Archiver Appliance, or a directory with files *{PB} in or below it")
-    return str(path.resolve()) if text else ""
+    if text:
+        return str(path.resolve())
+    return ""
 
 
 def _scans(text: str) -> Value:
@@ -101,7 +103,9 @@ class SeriesSuite(Suite):
     name = "series"
     title = "an archive of process variables: samples taken in and given back, as it grows"
     ports = ("series",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
     # The batches are small, since each batch is a transaction.
     proof = Proof(
         "insert",

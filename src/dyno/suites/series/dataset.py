@@ -32,8 +32,15 @@ START = 1_256_601_600 * SECOND
 """Start of the samples: the day of the published test, 2009-10-27, 00:00 UTC."""
 
 # Alarm status and severity, as in alarm.h of EPICS.
-NO_ALARM, HIHI, HIGH, LOLO, LOW, COMM = 0, 3, 4, 5, 6, 9
-MINOR, MAJOR, INVALID = 1, 2, 3
+NO_ALARM = 0
+HIHI = 3
+HIGH = 4
+LOLO = 5
+LOW = 6
+COMM = 9
+MINOR = 1
+MAJOR = 2
+INVALID = 3
 
 _GAP_SHARE = 4
 """One in so many half-hours of a variable has a gap."""
@@ -210,7 +217,9 @@ class Model:
         self.digest.add(arrival.batch)
         if arrival.replaced is not None:
             self.digest.add(arrival.replaced, -1)
-        batch, latest, count = arrival.batch, self._latest, len(self.dataset.names)
+        batch = arrival.batch
+        latest = self._latest
+        count = len(self.dataset.names)
         if not latest:
             latest.update({name: np.zeros(count, DTYPES[name]) for name in FIELDS[1:]}, ts=np.full(count, -1, "i8"))
         order = np.lexsort((batch.ts, batch.pv))
@@ -235,7 +244,9 @@ class SyntheticDataset:
     def __init__(
         self, facility: Facility, half_hours: int, batch: int, late: int, resent: int, corrected: int
     ) -> None:
-        self._facility, self._late, self._resent = facility, late, resent
+        self._facility = facility
+        self._late = late
+        self._resent = resent
         self._corrected = partial(facility.is_corrected, of_million=corrected)
         self.names = facility.names
         self._variables = len(self.names)

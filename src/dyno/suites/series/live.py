@@ -31,7 +31,9 @@ from dyno.suites.series.port import SampleBatch, Series
 from dyno.suites.series.samples import Digest, SampleRow
 
 MODULES = ("softioc", "p4p")
-CONNECT_S, DRAIN_S, POLL_S = 60, 30, 0.002
+CONNECT_S = 60
+DRAIN_S = 30
+POLL_S = 0.002
 QUEUE = 64
 """Maximum number of changes of a variable that the server queues for the client."""
 BEHIND_NS = SECOND
@@ -42,7 +44,9 @@ _FIELDS = "field(value,alarm,timeStamp)record[queueSize={}]"
 def explain_missing_libraries() -> str | None:
     """Returns the missing libraries with the command that installs them; None if all are installed."""
     lacking = [name for name in MODULES if find_spec(name) is None]
-    return f"needs {', '.join(lacking)}: {installation.extra_command('epics')}" if lacking else None
+    if lacking:
+        return f"needs {', '.join(lacking)}: {installation.extra_command('epics')}"
+    return None
 
 
 @contextmanager
@@ -137,7 +141,10 @@ class LiveRun:
     def __init__(self, home: Path, variables: int, hz: int, seconds: int, period_ms: int) -> None:
         if reason := explain_missing_libraries():
             raise Absent(reason)
-        self._home, self._variables, self._hz, self._seconds = home, variables, hz, seconds
+        self._home = home
+        self._variables = variables
+        self._hz = hz
+        self._seconds = seconds
         self._period_ns = period_ms * 1_000_000
         self.digest = Digest()
         self._batches = list[SampleBatch]()
@@ -237,7 +244,10 @@ class LiveRun:
 
     def check(self, report: Report) -> int:
         """Raises Wrong unless every variable had an event."""
-        count = len(np.unique(np.concatenate([batch.pv for batch in self._batches]))) if self._batches else 0
+        if self._batches:
+            count = len(np.unique(np.concatenate([batch.pv for batch in self._batches])))
+        else:
+            count = 0
         if count < self._variables:
             raise Wrong(f"of {self._variables:,} variables {count:,} had an event in {self._seconds} s")
         return report.items

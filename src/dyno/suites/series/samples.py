@@ -30,7 +30,10 @@ class Digest:
         mixed = np.zeros(len(batch.ts), np.uint64)
         for values, factor in zip(batch, _FACTORS, strict=True):
             # Hash the bits of a double: -0.0 and 0.0 are different values.
-            bits = values.view(np.uint64) if values.dtype == np.float64 else values.astype(np.uint64)
+            if values.dtype == np.float64:
+                bits = values.view(np.uint64)
+            else:
+                bits = values.astype(np.uint64)
             # The factor spreads a field over the high bits. The shift moves them to the low bits for the next factor.
             mixed ^= bits
             mixed *= np.uint64(factor)
@@ -77,7 +80,9 @@ def _arrays(columns: Sequence[Any], names: Iterable[str]) -> list[Array]:
 
 def columns_of(rows: Sequence[Sequence[Any]], names: int = len(FIELDS)) -> list[Sequence[Any]]:
     """Transposes rows of a client library to columns."""
-    return list(zip(*rows, strict=True)) if rows else [()] * names
+    if rows:
+        return list(zip(*rows, strict=True))
+    return [()] * names
 
 
 def rows_of(batch: SampleBatch) -> Iterable[tuple[Any, ...]]:
@@ -101,7 +106,8 @@ def batch_of_table(table: Any, name: str, rest: Sequence[str], numbers: Mapping[
     import numpy as np
 
     names = table.column(name)
-    names = names.combine_chunks() if hasattr(names, "combine_chunks") else names
+    if hasattr(names, "combine_chunks"):
+        names = names.combine_chunks()
     # The dictionary may have entries that no row uses, and which are not names of variables.
     known = np.array([numbers.get(entry, -1) for entry in names.dictionary.to_pylist()], "i4")
     return batch([known[names.indices.to_numpy()], *(table.column(field).to_numpy() for field in rest)])
@@ -149,13 +155,17 @@ class VariableIds:
         self._same = bool((self.stored == np.arange(len(names))).all())
 
     def to_store(self, numbers: Array) -> Array:
-        return numbers if self._same else self.stored[numbers]
+        if self._same:
+            return numbers
+        return self.stored[numbers]
 
     def from_store(self, ids: Any) -> Array:
         import numpy as np
 
         array = np.ascontiguousarray(ids, "i4")
-        return array if self._same else self._numbers[array]
+        if self._same:
+            return array
+        return self._numbers[array]
 
     def one(self, number: int) -> int:
         """Returns the store's id of one variable."""

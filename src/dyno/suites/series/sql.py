@@ -76,7 +76,9 @@ class SqlSeries:
     _connection: Any
     _execute: Callable[..., Any]
 
-    mark, begins, last = "?", "ts / {bucket} * {bucket}", LATEST_BY_SEEKS
+    mark = "?"
+    begins = "ts / {bucket} * {bucket}"
+    last = LATEST_BY_SEEKS
     """Placeholder for a value, expression for the start of a time's bucket (by integer division), and query for the
     last sample of each variable."""
     table = TABLE

@@ -56,8 +56,13 @@ class ClientWork:
         round: int,
         survival: Survival | None = None,
     ) -> None:
-        self._model, self._dataset, self._params, self._survival = model, model.dataset, params, survival
-        self._phase, self._port, self._round = phase, port, round
+        self._model = model
+        self._dataset = model.dataset
+        self._params = params
+        self._survival = survival
+        self._phase = phase
+        self._port = port
+        self._round = round
         # The seed depends on neither engine nor trial, so that all of them get the same inputs.
         self._seed = [seed, crc32(phase.encode()), round]
 
@@ -70,7 +75,10 @@ class ClientWork:
         survival, insert = self._survival, self._port.insert
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number >= self._model.batches:
-                call = survival.call(number, insert) if survival else insert
+                if survival:
+                    call = survival.call(number, insert)
+                else:
+                    call = insert
                 yield self._make_insert(call, arrival, weights=[arrival.new])
 
     def poll_inserts(self) -> Iterator[Work]:
@@ -78,7 +86,9 @@ class ClientWork:
 
         def insert_and_poll(batch: SampleBatch) -> tuple[int, int]:
             """Returns the ns until the batch was acknowledged, and further ns until it was readable."""
-            pv, ts, seen = int(batch.pv[-1]), int(batch.ts[-1]), self._port.seen
+            pv = int(batch.pv[-1])
+            ts = int(batch.ts[-1])
+            seen = self._port.seen
             begin = now()
             self._port.insert(batch)
             over = now()
@@ -152,7 +162,10 @@ class ClientWork:
         """Yields one call that reads everything. The clock stops while a batch is checked."""
         if not self._count(cold):
             return
-        judged, digest, count, waiting = self._model.judged, Digest(), 0, list[SampleBatch]()
+        judged = self._model.judged
+        digest = Digest()
+        count = 0
+        waiting = list[SampleBatch]()
 
         def check_waiting() -> None:
             if judged:
@@ -177,7 +190,9 @@ class ClientWork:
 
         def check(finished: bool, taken: int) -> int:
             check_waiting()
-            return verify.verify_digest(digest, self._model.digest) if judged and finished else 0
+            if judged and finished:
+                return verify.verify_digest(digest, self._model.digest)
+            return 0
 
         yield Bulk(
             call=read_all,
@@ -189,7 +204,11 @@ class ClientWork:
 
     def _count(self, cold: bool) -> int:
         """Returns the number of reads in this round. A cold phase has one read, in the first round."""
-        return (0 if self._round else 1) if cold else int(self._params["reads"])
+        if cold:
+            if self._round:
+                return 0
+            return 1
+        return int(self._params["reads"])
 
     def _variables(self, cold: bool) -> list[int]:
         variables = len(self._dataset.names)
@@ -262,7 +281,9 @@ class SeriesWorkload(OnStore, PayloadWorkload, TrialFactsWorkload):
             return iter([Reported(partial(self._live.run, port), self._live.check)])
         work = ClientWork(self._model, self._job.params, self._job.seed, phase.name, port, round, self._survival)
         if phase.writes:
-            return work.insert() if phase.name == "insert" else work.poll_inserts()
+            if phase.name == "insert":
+                return work.insert()
+            return work.poll_inserts()
         reads: dict[str, Callable[[bool], Iterator[Work]]] = {
             "extract-one": work.extract_one,
             "extract-window": work.extract_window,
@@ -273,7 +294,9 @@ class SeriesWorkload(OnStore, PayloadWorkload, TrialFactsWorkload):
         return reads[phase.name.rpartition("-")[0]](phase.temperature == "cold")
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        return items * SAMPLE_BYTES if phase.name == "insert" else None
+        if phase.name == "insert":
+            return items * SAMPLE_BYTES
+        return None
 
     def verify(self, phase: Phase) -> int:
         """Compares the digest over all samples after a phase that writes."""
@@ -304,14 +327,20 @@ class SeriesWorkload(OnStore, PayloadWorkload, TrialFactsWorkload):
 
     def trial_facts(self) -> Mapping[str, Fact]:
         left_out = getattr(self._dataset, "left_out", None)
-        return {} if left_out is None else {"files_left_out": left_out}
+        if left_out is None:
+            return {}
+        return {"files_left_out": left_out}
 
 
-VARIABLES, MAX_WRITES, MAX_SAMPLES = 40, 4, 250
+VARIABLES = 40
+MAX_WRITES = 4
+MAX_SAMPLES = 250
 NAMES = [f"crash:{number:02}" for number in range(VARIABLES)]
 COUNTER = 0
 """Variable of which every batch has one sample: the number of batches so far."""
-START_NS, STEP_NS, APART_NS = 1_577_836_800_000_000_000, 60_000_000_000, 10_000_000
+START_NS = 1_577_836_800_000_000_000
+STEP_NS = 60_000_000_000
+APART_NS = 10_000_000
 """Time of the first batch, time between two batches, and time between two samples of a batch."""
 
 

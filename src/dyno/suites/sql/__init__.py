@@ -124,7 +124,10 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
 
 
 def _phase(name: str, title: str, writes: bool, kinds: Mapping[str, bool] | None = None) -> Phase:
-    temperature, checked = ("none", INVARIANTS) if writes else ("hot", CHECKED)
+    if writes:
+        temperature, checked = ("none", INVARIANTS)
+    else:
+        temperature, checked = ("hot", CHECKED)
     return Phase(name, title, "txn", writes, temperature, checked, kinds=kinds or {})
 
 

@@ -88,8 +88,12 @@ def ask(port: Sql, statement: str, *values: Any) -> Any:
 def canonical(value: Any) -> Any:
     """Returns a value in the form in which the answers of engines are compared."""
     if isinstance(value, (bool, int, float, Decimal)):
-        return int(value) if value == int(value) else float(value)
-    return str(value) if isinstance(value, (date, UUID)) else value
+        if value == int(value):
+            return int(value)
+        return float(value)
+    if isinstance(value, (date, UUID)):
+        return str(value)
+    return value
 
 
 def expect_rows(got: Any, rows: Sequence[tuple[Any, ...]], what: str) -> None:

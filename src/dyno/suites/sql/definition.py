@@ -32,7 +32,9 @@ HOW = OF_CHECK[2:]
 """Keys of a check of which it has exactly one."""
 TOLERANCE = 1e-6
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-ALL, COUNT, NONE = "all", "count", "none"
+ALL = "all"
+COUNT = "count"
+NONE = "none"
 """What is compared of an answer, if not columns: everything, the number of rows, or nothing."""
 ANY = ""
 """Key of the text for the engines that have no text of their own."""
@@ -208,7 +210,9 @@ def _settings(where: str, data: Any) -> dict[str, dict[str, Value]]:
 def _scalar(where: str, value: Any) -> Value:
     """Returns a number or a text; 'on' or 'off' for a truth value. Raises UsageError."""
     if isinstance(value, bool):
-        return "on" if value else "off"
+        if value:
+            return "on"
+        return "off"
     if not isinstance(value, (str, int, float)):
         raise UsageError(f"{where}: expected a text or a number, got {literal(value)}")
     return value
@@ -216,7 +220,9 @@ def _scalar(where: str, value: Any) -> Value:
 
 def _file(table: Any) -> Any:
     """Returns the path of an inlined table with a file; another table as it is."""
-    return table["file"] if isinstance(table, dict) and "sha256" in table else table
+    if isinstance(table, dict) and "sha256" in table:
+        return table["file"]
+    return table
 
 
 def _check_there(data: Mapping[str, Any], transactions: Iterable[Transaction]) -> None:
@@ -290,7 +296,10 @@ def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
     if how == "unchanged" and value is not True:
         raise UsageError(f"{where}.unchanged: expected true, got {literal(value)}")
     if how == "grows_by":
-        value = tuple(value) if isinstance(value, list) else (value,)
+        if isinstance(value, list):
+            value = tuple(value)
+        else:
+            value = (value,)
         for name in value:
             if str(name) not in transactions:
                 raise UsageError(unknown_name_message(f"{where}.grows_by: transaction", str(name), transactions))

@@ -79,7 +79,10 @@ def digests(
         lengths = np.array(list(map(len, parts)), np.int64)
         ends = np.cumsum(lengths)
         rows = [row for part in parts for row in part]
-        ranks = np.arange(1, len(rows) + 1) - np.repeat(ends - lengths, lengths) if ordered else None
+        if ordered:
+            ranks = np.arange(1, len(rows) + 1) - np.repeat(ends - lengths, lengths)
+        else:
+            ranks = None
         hashes = _of_rows(rows, ranks, tolerance, columns)
         # Sums modulo 2^64 up to each row, which also give those of answers without rows.
         totals = np.zeros((FIELDS, len(rows) + 1), np.uint64)
@@ -159,7 +162,10 @@ def _add_any(sums: Hashes, values: Sequence[Any], places: Hashes, tolerance: flo
             value = int(before)
         one = plain(value)
         if type(one) is int:
-            integers[at] = one if -LARGEST <= one < LARGEST else _hash(one) - LARGEST
+            if -LARGEST <= one < LARGEST:
+                integers[at] = one
+            else:
+                integers[at] = _hash(one) - LARGEST
         elif type(one) is float:
             fractions[at] = one
         elif type(one) is list:

@@ -54,7 +54,9 @@ class Grids:
             return None
         nearest = round(number)
         reach = min(max(abs(nearest), FLOOR) * self._shares[-1], self._fractions[-1])
-        return nearest if abs(number - nearest) <= reach else None
+        if abs(number - nearest) <= reach:
+            return nearest
+        return None
 
     def codes(self, numbers: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
         """Yields for each grid which of these finite numbers count as whole numbers, and the code of each: the whole

@@ -67,7 +67,9 @@ class Step(NamedTuple):
         return 1 + bool(self.begin and self.statement)
 
     def answer(self, response: Any) -> Any:
-        return 0 if self.statement is None else self.statement.answer(response)
+        if self.statement is None:
+            return 0
+        return self.statement.answer(response)
 
 
 class NativeTransaction:
@@ -91,21 +93,30 @@ class NativeTransaction:
 
     def request(self, inputs: tuple[Any, ...]) -> Request:
         requests = tuple(step.request(inputs) for step in self._steps)
-        return requests[0][0] if self._responses == 1 else requests
+        if self._responses == 1:
+            return requests[0][0]
+        return requests
 
     def answer(self, inputs: tuple[Any, ...], response: Any) -> Any:
-        responses = [response] if self._responses == 1 else response
+        if self._responses == 1:
+            responses = [response]
+        else:
+            responses = response
         answers, at = [], 0
         for step in self._steps:
             at += step.responses
             if step.answered or len(self._steps) == 1:
                 answers.append(step.answer(responses[at - 1]))
-        return answers[0] if len(answers) == 1 else tuple(answers)
+        if len(answers) == 1:
+            return answers[0]
+        return tuple(answers)
 
     def failed(self, inputs: tuple[Any, ...], failure: Failure) -> Failure:
         """Marks the failure if the engine aborted the transaction because of others."""
         code = failure.error.partition(":")[0]
-        return Failure(f"{Aborted.__name__}: {failure.error}") if code in self._aborts else failure
+        if code in self._aborts:
+            return Failure(f"{Aborted.__name__}: {failure.error}")
+        return failure
 
 
 class NativeMix:

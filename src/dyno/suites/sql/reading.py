@@ -49,7 +49,9 @@ class ReadingPort:
 
         def begin(values: Sequence[Any]) -> Any:
             self.rollback()
-            return ([], []) if named else 0
+            if named:
+                return ([], [])
+            return 0
 
         return begin
 

@@ -13,4 +13,6 @@ def without_zone(rows: list[tuple[Any, ...]], columns: Sequence[int]) -> list[tu
 
 
 def _utc(time: datetime | None) -> datetime | None:
-    return None if time is None else time.astimezone(timezone.utc).replace(tzinfo=None)
+    if time is None:
+        return None
+    return time.astimezone(timezone.utc).replace(tzinfo=None)

@@ -111,7 +111,9 @@ def _join_parts(parts: Sequence[tuple[Array, Array]], count: int) -> Array:
     result = np.empty(count, types.pop() if len(types) == 1 else object)
     for positions, values in parts:
         result[positions] = values
-    return array(result.tolist()) if result.dtype.hasobject else result
+    if result.dtype.hasobject:
+        return array(result.tolist())
+    return result
 
 
 # -- random functions -------------------------------------------------------------------------------------------
@@ -210,16 +212,25 @@ def _largest(values: Array) -> int:
 def _kinds(*arguments: Array) -> str:
     """Returns 'i' if all are integers, 'f' if some are doubles and the others integers, else ''."""
     kinds = {argument.dtype.kind for argument in arguments}
-    return "i" if kinds == {"i"} else "f" if kinds <= {"i", "f"} else ""
+    if kinds == {"i"}:
+        return "i"
+    if kinds <= {"i", "f"}:
+        return "f"
+    return ""
 
 
 def _arithmetic(function: Any, fits: Callable[[int, int], bool]) -> Callable[..., Array | None]:
     def calculate(one: Array, other: Array) -> Array | None:
         kind = _kinds(one, other)
         if kind == "i":
-            result: Array | None = function(one, other) if fits(_largest(one), _largest(other)) else None
+            if fits(_largest(one), _largest(other)):
+                result: Array | None = function(one, other)
+            else:
+                result = None
             return result
-        return _finite(function, one, other) if kind else None
+        if kind:
+            return _finite(function, one, other)
+        return None
 
     return calculate
 
@@ -227,7 +238,9 @@ def _arithmetic(function: Any, fits: Callable[[int, int], bool]) -> Callable[...
 def _finite(function: Any, *arguments: Array) -> Array | None:
     with np.errstate(all="ignore"):
         result: Array = function(*arguments)
-    return result if np.isfinite(result).all() else None
+    if np.isfinite(result).all():
+        return result
+    return None
 
 
 def _quotient(one: Array, other: Array) -> Array | None:
@@ -237,7 +250,9 @@ def _quotient(one: Array, other: Array) -> Array | None:
         quotient: Array = one // other
         quotient += (quotient < 0) & (quotient * other != one)
         return quotient
-    return _finite(np.true_divide, one, other) if kind == "f" else None
+    if kind == "f":
+        return _finite(np.true_divide, one, other)
+    return None
 
 
 def _make_comparison(function: Any) -> Callable[..., Array | None]:

@@ -50,7 +50,10 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         super().__init__(job)
         # A row of a variant has a definition of its own.
         variant = definition.variants.get(str(job.options.get(VARIANT)))
-        self._definition = definition if variant is None else variant.definition
+        if variant is None:
+            self._definition = definition
+        else:
+            self._definition = variant.definition
         self._dirty = False
         self._reading = False
         """Whether clients open an embedded store for reading, so that statements reach no other files either."""
@@ -68,7 +71,9 @@ class SqlWorkload(RemoteStore, NativeWorkload):
 
     def port(self, engine: Engine, session: Session = DEFAULT) -> Any:
         port = super().port(engine, session)
-        return ReadingPort(port) if session.read_only and session.there else port
+        if session.read_only and session.there:
+            return ReadingPort(port)
+        return port
 
     def _text_of_engine(self, texts: Mapping[str, str]) -> str:
         return texts.get(self._job.spec.name, texts.get(ANY, ""))
@@ -111,8 +116,14 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             return
         with self.connect() as port:
             for name, query in queries.items():
-                rows = [(1,)] if self._job.spec.floor else port.statement((query,))(())
-                values = [row[0] for row in rows if row[0] is not None] if isinstance(rows, list) else []
+                if self._job.spec.floor:
+                    rows = [(1,)]
+                else:
+                    rows = port.statement((query,))(())
+                if isinstance(rows, list):
+                    values = [row[0] for row in rows if row[0] is not None]
+                else:
+                    values = []
                 if not values:
                     raise Refused(f"variable {name}: {query!r} found no value to choose from")
                 self._found[name] = sorted(values, key=lambda value: (str(type(value)), value))
@@ -149,7 +160,9 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         if self._job.options.get(CLIENT) != NATIVE_CLIENT:
             return None
         scripts = [script for each in self._members(phase) for script in each.scripts.values()]
-        return NativeSql if all(map(can_load_script, scripts)) else None
+        if all(map(can_load_script, scripts)):
+            return NativeSql
+        return None
 
     # -- operations -----------------------------------------------------------------------------------------
 
@@ -161,11 +174,20 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         alone = len(kinds.transactions) == 1
         for number in range(round * ROUND, (round + 1) * ROUND):
             positions, inputs = kinds.batch(number)
-            left = BATCH if not most else min(most - (number - round * ROUND) * BATCH, BATCH)
+            if not most:
+                left = BATCH
+            else:
+                left = min(most - (number - round * ROUND) * BATCH, BATCH)
             if left <= 0:
                 return
-            arguments: Sequence[Any] = inputs if alone else list(zip(positions, inputs, strict=True))
-            names = None if alone else [kinds.transactions[at].name for at in positions[:left]]
+            if alone:
+                arguments: Sequence[Any] = inputs
+            else:
+                arguments = list(zip(positions, inputs, strict=True))
+            if alone:
+                names = None
+            else:
+                names = [kinds.transactions[at].name for at in positions[:left]]
             yield Operations(
                 calls=lambda _: [call],
                 arguments=arguments[:left],
@@ -179,10 +201,14 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         pairs = list(zip(kinds.scripts, kinds.transactions, strict=True))
         if isinstance(port, NativeSql):
             calls = [NativeTransaction(script, port.port, isinstance(each.compare, tuple)) for script, each in pairs]
-            return calls[0] if len(calls) == 1 else NativeMix(calls)
+            if len(calls) == 1:
+                return calls[0]
+            return NativeMix(calls)
         judged = not self._job.spec.floor
         runs = [compile_script(script, port, isinstance(each.compare, tuple), judged) for script, each in pairs]
-        return runs[0] if len(runs) == 1 else lambda argument: runs[argument[0]](argument[1])
+        if len(runs) == 1:
+            return runs[0]
+        return lambda argument: runs[argument[0]](argument[1])
 
     def _get_recording(self, phase: Phase, kinds: Kinds, client: int) -> Recording:
         key = (phase.name, client)
@@ -231,7 +257,10 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             ]
             facts["answers_shown"] = json.dumps(answers)
         variant = self._job.options.get(VARIANT, BASE)
-        engine = self._job.spec.name if variant == BASE else f"{self._job.spec.name} {variant}"
+        if variant == BASE:
+            engine = self._job.spec.name
+        else:
+            engine = f"{self._job.spec.name} {variant}"
         entered = book.enter(records, engine, self._job.sealed.name, partial(self._describe, phase))
         return {**facts, **entered}
 
@@ -241,7 +270,10 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         at = positions[number % BATCH]
         values = zip(kinds.scripts[at].inputs, inputs[number % BATCH], strict=True)
         given = ", ".join(f"{name}={value!r}" for name, value in values)
-        of = f" of client {client + 1}" if self._job.clients > 1 else ""
+        if self._job.clients > 1:
+            of = f" of client {client + 1}"
+        else:
+            of = ""
         return f"{kinds.transactions[at].name}, operation {number + 1:,}{of} ({given})"
 
     # -- afterwards -----------------------------------------------------------------------------------------
@@ -298,7 +330,9 @@ class Recording:
     """Judges and records the answers that one client gets in one phase."""
 
     def __init__(self, workload: SqlWorkload, phase: Phase, kinds: Kinds, client: int) -> None:
-        self._kinds, self._phase, self._client = kinds, phase, client
+        self._kinds = kinds
+        self._phase = phase
+        self._client = client
         self._home = workload.answers_home(phase)
         self._record = Record(self._home, client)
         self._judged = not workload._job.spec.floor

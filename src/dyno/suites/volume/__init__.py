@@ -86,14 +86,19 @@ class Volume(Protocol):
     def close(self) -> None: ...
 
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
 SUFFIXES = {"k": KIB, "m": MIB, "g": GIB}
 SECTOR = 512
 
 
 def sectors(text: str) -> Value:
     """Parses bytes, with k, m or g for powers of 1,024. The number must be a multiple of 512."""
-    number, factor = (text[:-1], SUFFIXES[text[-1].lower()]) if text[-1:].lower() in SUFFIXES else (text, 1)
+    if text[-1:].lower() in SUFFIXES:
+        number, factor = (text[:-1], SUFFIXES[text[-1].lower()])
+    else:
+        number, factor = (text, 1)
     try:
         size = int(number) * factor
     except ValueError:
@@ -127,7 +132,9 @@ PARTS = ("submission", "completion")
 MIXED = {READ: False, WRITE: True}
 
 
-UNWRITTEN, WARM_UP, FLUSH = "unwritten-read", "warm-up", "flush"
+UNWRITTEN = "unwritten-read"
+WARM_UP = "warm-up"
+FLUSH = "flush"
 RANDOM = (UNWRITTEN, WARM_UP, "rand-write", "rand-read", "rand-mixed")
 _WAYS = ("fdatasync", "direct", "urandom", "read")
 COPIES = {"dd": "plain", **{f"dd-{how}": how for how in _WAYS}}
@@ -164,7 +171,9 @@ class VolumeSuite(Suite):
     title = "a file or a device, read and written by fio; its warm-up, its flushes, and dd beside it"
     ports = ("volume",)
     engines = ("fio",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params = PARAMS
+    presets = PRESETS
+    phases = PHASES
 
 
 SUITE = VolumeSuite()

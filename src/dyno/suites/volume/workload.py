@@ -24,7 +24,9 @@ MOST_COPIED = 8_192
 """Maximum number of blocks below 1 MiB that dd copies, since it has no time limit and waits for each block with
 oflag=direct."""
 
-WINDOW, RANGE, SLOPE = 5, 0.20, 0.10
+WINDOW = 5
+RANGE = 0.20
+SLOPE = 0.10
 """A rate is steady if the last five rounds lie within 20 % of their mean, and their regression line rises or falls by
 at most 10 % of it. This is the test of the Solid State Storage Performance Test Specification (SNIA, 2020). SNIA's
 rounds last at least a minute; here they can be shorter."""
@@ -49,7 +51,9 @@ def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[st
 
     def rate(of: Sequence[Round]) -> float | None:
         lasted = sum(each.lasts_ns for each in of)
-        return sum(each.operations for each in of) / lasted * 1e9 if lasted else None
+        if lasted:
+            return sum(each.operations for each in of) / lasted * 1e9
+        return None
 
     why = explain_unsteady(rounds, block_size, size)
     whole = why is None
@@ -70,7 +74,9 @@ def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[st
 
 # -- conformance --------------------------------------------------------------------------------------------------
 
-SIZE, BLOCK, LIMIT_NS = MIB, 4096, 100_000_000
+SIZE = MIB
+BLOCK = 4096
+LIMIT_NS = 100_000_000
 
 
 def check_report(report: Report, io: IO) -> int:
@@ -84,7 +90,9 @@ def check_report(report: Report, io: IO) -> int:
     if io.mixed and report.by_kind.keys() != MIXED.keys():
         kinds = ", ".join(report.by_kind) or "no kinds"
         raise Wrong(f"the report of a mixed pattern has {kinds}, expected {' and '.join(MIXED)}")
-    return 2 if report.latencies else 1
+    if report.latencies:
+        return 2
+    return 1
 
 
 def integrity(opened: Opened[Volume], tier: Tier | None, size: int = SIZE) -> None:
@@ -131,7 +139,9 @@ class VolumeWorkload(OnStore, PayloadWorkload, PlacedWorkload):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         params = {name: int(value) for name, value in job.params.items()}
-        self._block, self._depth, self._jobs = params["block_size"], params["depth"], params["jobs"]
+        self._block = params["block_size"]
+        self._depth = params["depth"]
+        self._jobs = params["jobs"]
         self._mix, self._warm_ns = params["mix"], params["warm"] * SECOND_NS
         self._area = params["area"] // self._block * self._block
         if self._area < self._block * self._jobs:
@@ -170,7 +180,10 @@ class VolumeWorkload(OnStore, PayloadWorkload, PlacedWorkload):
         call: Callable[[int], Report]
 
         def copy(limit_ns: int) -> Report:
-            most = self._area if self._block >= MIB else MOST_COPIED * self._block
+            if self._block >= MIB:
+                most = self._area
+            else:
+                most = MOST_COPIED * self._block
             return port.copy(COPIES[phase.name], self._block, min(self._area, most))
 
         whole, blocks = phase.name in WHOLE, self._area // self._block
@@ -198,7 +211,10 @@ class VolumeWorkload(OnStore, PayloadWorkload, PlacedWorkload):
     def _warm_up(self, volume: Volume, io: IO, limit_ns: int) -> Report:
         """Runs until the rate is steady, but at most for the parameter `warm`, which replaces the phase's budget. A
         null engine never becomes steady, so it keeps to the budget."""
-        longest = min(self._warm_ns, limit_ns) if self._job.spec.floor else self._warm_ns
+        if self._job.spec.floor:
+            longest = min(self._warm_ns, limit_ns)
+        else:
+            longest = self._warm_ns
         round_ns = max(LEAST_ROUND_NS, longest // ROUNDS)
         rounds: list[Round] = []
 
@@ -207,15 +223,22 @@ class VolumeWorkload(OnStore, PayloadWorkload, PlacedWorkload):
             return explain_unsteady(so_far, self._block, self._area) is None
 
         report = volume.run(io, longest, round_ns, is_steady)
-        facts = {} if self._job.spec.floor else steady_facts(rounds, self._block, self._area)
+        if self._job.spec.floor:
+            facts = {}
+        else:
+            facts = steady_facts(rounds, self._block, self._area)
         return replace(report, facts={**report.facts, **facts, "round_ns": round_ns})
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        return items * self._block if phase.writes and not phase.kinds else None
+        if phase.writes and not phase.kinds:
+            return items * self._block
+        return None
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         fresh_by = self._fresh_by.get(phase.name)
-        return {} if fresh_by is None else {"fresh_by": fresh_by}
+        if fresh_by is None:
+            return {}
+        return {"fresh_by": fresh_by}
 
 
 WORKLOAD = VolumeWorkload

@@ -65,13 +65,20 @@ def canonical(value: Any, tolerance: float) -> Any:
         return one
     number = float(one)
     whole = grids(tolerance).whole(number)
-    return number if whole is None else whole
+    if whole is None:
+        return number
+    return whole
 
 
 def normalize_time(text: str) -> str:
     """Returns a text, in one form if it is a time."""
-    match = _TIME.fullmatch(text) if len(text) >= _TIME_LENGTH else None
-    return text if match is None else _time(match[1], match[2], match[3] or "")
+    if len(text) >= _TIME_LENGTH:
+        match = _TIME.fullmatch(text)
+    else:
+        match = None
+    if match is None:
+        return text
+    return _time(match[1], match[2], match[3] or "")
 
 
 def _time(day: str, clock: str, fraction: str) -> str:
@@ -98,7 +105,10 @@ def rows_agree(one: Any, other: Any, ordered: bool, tolerance: float) -> bool:
 
     for left, right in zip(one, other, strict=True):
         # Numbers within the tolerance sort into the same place unless other columns tell the rows apart.
-        pair = (left, right) if ordered else (sorted(left, key=_order), sorted(right, key=_order))
+        if ordered:
+            pair = (left, right)
+        else:
+            pair = (sorted(left, key=_order), sorted(right, key=_order))
         if not all(map(agrees, *pair)):
             return False
     return True
@@ -113,7 +123,10 @@ def format_rows(answer: Any, tolerance: float, columns: Sequence[int] | None = N
     """Returns the rows of an answer in canonical form, as plain JSON."""
 
     def plain(row: Sequence[Any]) -> list[Any]:
-        values = row if columns is None else [row[at] for at in columns]
+        if columns is None:
+            values = row
+        else:
+            values = [row[at] for at in columns]
         return [_plain(canonical(value, tolerance)) for value in values]
 
     return [list(map(plain, rows)) for rows in rows_of(answer)]
@@ -126,13 +139,19 @@ def normalize_rows(rows: Any, ordered: bool) -> Any:
     def round_numbers(value: Any) -> Any:
         if type(value) is list:
             return list(map(round_numbers, value))
-        return float(f"{value:.9g}") if type(value) is float else value
+        if type(value) is float:
+            return float(f"{value:.9g}")
+        return value
 
     each = round_numbers(rows)
-    return each if ordered else [sorted(part, key=repr) for part in each]
+    if ordered:
+        return each
+    return [sorted(part, key=repr) for part in each]
 
 
 def _plain(value: Any) -> Any:
     if type(value) is list:
         return list(map(_plain, value))
-    return value.hex() if type(value) is bytes else value
+    if type(value) is bytes:
+        return value.hex()
+    return value

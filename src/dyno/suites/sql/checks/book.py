@@ -57,7 +57,10 @@ class Record:
         """Returns the records, an array in the order of operations; each is there once."""
         import numpy as np
 
-        found = np.frombuffer(self.path.read_bytes(), _type()) if self.path.exists() else np.empty(0, _type())
+        if self.path.exists():
+            found = np.frombuffer(self.path.read_bytes(), _type())
+        else:
+            found = np.empty(0, _type())
         return found[np.unique(found["number"], return_index=True)[1]]
 
     def rows(self) -> dict[int, Any]:
@@ -124,7 +127,10 @@ class Book:
     """The records of a run's trials of one phase, with the same parameters, by groups that agree."""
 
     def __init__(self, home: Path, clients: int, ordered: bool, tolerance: float) -> None:
-        self._home, self._clients, self._ordered, self._tolerance = home, clients, ordered, tolerance
+        self._home = home
+        self._clients = clients
+        self._ordered = ordered
+        self._tolerance = tolerance
 
     def enter(
         self, records: Sequence[Record], engine: str, row: str, describe: Callable[[int, int], str]
@@ -179,7 +185,10 @@ class Book:
     def _engines(home: Path) -> dict[str, str]:
         """Returns the engines of a group, by row."""
         file = home / ENGINES
-        lines = file.read_text().splitlines() if file.exists() else []
+        if file.exists():
+            lines = file.read_text().splitlines()
+        else:
+            lines = []
         return dict(line.split("\t") for line in lines)
 
     def _describe_difference(

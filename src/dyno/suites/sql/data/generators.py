@@ -95,7 +95,9 @@ def parse(text: str) -> Generator:
 def reference(text: str) -> tuple[str, str] | None:
     """Returns the table and the column of `TABLE.COLUMN`, or None if the text is something else."""
     match = _REFERENCE.fullmatch(text)
-    return (match[1], match[2]) if match else None
+    if match:
+        return (match[1], match[2])
+    return None
 
 
 def moment(text: str) -> datetime:

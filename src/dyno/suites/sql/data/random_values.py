@@ -54,7 +54,9 @@ class Random:
     """Random numbers of some rows. Each row has 2 ** 32 streams of 2 ** 33 words of 64 bits."""
 
     def __init__(self, key: int, rows: Integers, stream: int = 0) -> None:
-        self._key, self.rows, self._stream = key, rows, stream
+        self._key = key
+        self.rows = rows
+        self._stream = stream
         self._made: tuple[int, tuple[Words, ...]] = -1, ()
 
     def __len__(self) -> int:

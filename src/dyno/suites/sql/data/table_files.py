@@ -75,7 +75,9 @@ def _values(path: Path, version: tuple[int, int], column: str) -> list[Any]:
 
 @lru_cache(maxsize=16)
 def _columns(path: Path, version: tuple[int, int]) -> Mapping[str, Any]:
-    return _csv_columns(path) if path.suffix == ".csv" else _parquet_columns(path)
+    if path.suffix == ".csv":
+        return _csv_columns(path)
+    return _parquet_columns(path)
 
 
 def _plain(path: Path, column: Any) -> list[Any]:
@@ -197,7 +199,9 @@ def _parquet_columns(path: Path) -> dict[str, Any]:
         def convert_column(column: Any) -> Any:
             if types.is_timestamp(column.type):
                 return column.cast(pyarrow.timestamp("us"), safe=False)
-            return column.cast(pyarrow.date32()) if types.is_date64(column.type) else column
+            if types.is_date64(column.type):
+                return column.cast(pyarrow.date32())
+            return column
 
         table = file.read()
         return {name: convert_column(table.column(name)) for name in table.column_names}

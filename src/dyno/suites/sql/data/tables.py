@@ -193,7 +193,9 @@ def _check_chains(referred: Mapping[tuple[str, str], set[tuple[str, str]]]) -> N
 
 def count(table: Table) -> int:
     """Returns the number of rows, for which a file is read. Raises UsageError."""
-    return table_files.count_of(table.file) if table.file else table.rows or 0
+    if table.file:
+        return table_files.count_of(table.file)
+    return table.rows or 0
 
 
 def blocks(table: Table, tables: Mapping[str, Table], seed: int) -> Iterator[dict[str, list[Any]]]:
@@ -222,7 +224,10 @@ def draw(reference: str, tables: Mapping[str, Table], seed: int) -> Callable[[np
     """
     try:
         referred = generators.reference(reference)
-        generator = Generator("uniform", (), referred) if referred else generators.parse(reference)
+        if referred:
+            generator = Generator("uniform", (), referred)
+        else:
+            generator = generators.parse(reference)
         if generator.kind == "serial":
             raise ValueError("serial numbers the rows of a table; expected another generator or TABLE.COLUMN")
         if generator.reference:

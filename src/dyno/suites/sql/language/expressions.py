@@ -38,7 +38,9 @@ _PRECEDENCE = {
     **dict.fromkeys("+-", 7),
     **dict.fromkeys("*/%", 8),
 }
-_NOT, _BITS, _UNARY = 3, 6, 9
+_NOT = 3
+_BITS = 6
+_UNARY = 9
 _NOT_CHAINED = (4, 5)
 _KEYWORDS = {"or", "and", "not", "is", "isnull", "notnull", "case", "when", "then", "else", "end"}
 _CONSTANTS: dict[str, Scalar] = {"NULL": None, "TRUE": True, "FALSE": False}
@@ -109,7 +111,9 @@ def _evaluate(node: Node, variables: Mapping[str, Any]) -> Scalar:
         if first is None or to_bool(first) is (node.function == "or"):
             return first
         second = _evaluate(node.arguments[1], variables)
-        return None if second is None else to_bool(second)
+        if second is None:
+            return None
+        return to_bool(second)
     if node.function == "case":
         *branches, otherwise = node.arguments
         for condition, result in zip(branches[::2], branches[1::2], strict=True):
@@ -137,7 +141,9 @@ class _Parser:
     """Parser by operator precedence."""
 
     def __init__(self, text: str, resolve: Callable[[str], str]) -> None:
-        self._tokens, self._at, self._resolve = list(_tokens(text)), 0, resolve
+        self._tokens = list(_tokens(text))
+        self._at = 0
+        self._resolve = resolve
         self._level = self._sites = 0
 
     def parse(self) -> Node:
@@ -217,7 +223,10 @@ class _Parser:
             branches.append(self._expression(0))
             if not self._accept("when"):
                 break
-        otherwise = self._expression(0) if self._accept("else") else Constant(None)
+        if self._accept("else"):
+            otherwise = self._expression(0)
+        else:
+            otherwise = Constant(None)
         self._expect("end")
         return Call("case", (*branches, otherwise))
 
@@ -243,8 +252,17 @@ class _Parser:
         self._expect(")")
         least, most, _ = FUNCTIONS[name]
         if len(arguments) < least or (most is not None and len(arguments) > most):
-            count = f"at least {least}" if most is None else str(least) if least == most else f"{least} or {most}"
-            plural = "argument" if count.endswith("1") else "arguments"
+            if most is None:
+                count = f"at least {least}"
+            else:
+                if least == most:
+                    count = str(least)
+                else:
+                    count = f"{least} or {most}"
+            if count.endswith("1"):
+                plural = "argument"
+            else:
+                plural = "arguments"
             raise ValueError(f"{name}() takes {count} {plural}, got {len(arguments)}")
         if name == "pi":
             return Constant(math.pi)
@@ -254,7 +272,9 @@ class _Parser:
 
     def _word(self) -> str:
         kind, text = self._tokens[self._at]
-        return text.lower() if kind in ("word", "operator") else ""
+        if kind in ("word", "operator"):
+            return text.lower()
+        return ""
 
     def _take_word(self) -> str:
         word = self._word()
@@ -275,7 +295,10 @@ class _Parser:
 
     def _unexpected_error(self, instead: str = "") -> ValueError:
         kind, text = self._tokens[self._at]
-        shown = format_value(text) if kind else "end of the expression"
+        if kind:
+            shown = format_value(text)
+        else:
+            shown = "end of the expression"
         return ValueError(f"expected {instead}, got {shown}" if instead else f"unexpected {shown}")
 
 
@@ -302,4 +325,6 @@ def _literal(digits: str) -> int:
 
 
 def _negate_if(node: Node, negated: bool) -> Node:
-    return Call("not", (node,)) if negated else node
+    if negated:
+        return Call("not", (node,))
+    return node

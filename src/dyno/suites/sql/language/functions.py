@@ -117,7 +117,10 @@ def _arithmetic(
 
 def _make_comparison(compare: Callable[[Any, Any], bool]) -> Callable[..., bool]:
     def compare_scalars(one: Scalar, other: Scalar) -> bool:
-        read = to_double if type(one) is float or type(other) is float else to_int
+        if type(one) is float or type(other) is float:
+            read = to_double
+        else:
+            read = to_int
         return compare(read(one), read(other))
 
     return compare_scalars
@@ -129,7 +132,10 @@ def _integers(function: Callable[..., int]) -> Callable[..., int]:
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Scalar]:
     def choice(*arguments: Scalar) -> Scalar:
-        read = to_double if float in map(type, arguments) else to_int
+        if float in map(type, arguments):
+            read = to_double
+        else:
+            read = to_int
         return choose(map(read, arguments))  # type: ignore[no-any-return]
 
     return choice
@@ -140,7 +146,9 @@ def _quotient(one: int, other: int) -> int:
     if not other:
         raise ValueError("division by zero")
     quotient = abs(one) // abs(other)
-    return quotient if (one < 0) == (other < 0) else -quotient
+    if (one < 0) == (other < 0):
+        return quotient
+    return -quotient
 
 
 def _no_draw(*_: Scalar) -> Scalar:
@@ -149,7 +157,9 @@ def _no_draw(*_: Scalar) -> Scalar:
 
 def _shift_bits(value: int, bits: int) -> int:
     """Shifts to the left, or to the right if `bits` is negative."""
-    return wrap_to_64_bits(value << bits) if bits >= 0 else value >> -bits
+    if bits >= 0:
+        return wrap_to_64_bits(value << bits)
+    return value >> -bits
 
 
 def _width(bits: int) -> int:

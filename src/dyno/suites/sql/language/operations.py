@@ -96,7 +96,9 @@ class Kinds:
         names = definition.mixes.get(phase, {phase: 1.0})
         self.transactions = [definition.transactions[name] for name in names]
         self._weights = list(names.values())
-        self._seed, self._client, self._clients = [job.seed, crc32(phase.encode()), client], client, job.clients
+        self._seed = [job.seed, crc32(phase.encode()), client]
+        self._client = client
+        self._clients = job.clients
         self._first = 0
         given = {name: given_value(job.params[name], definition, job.seed) for name in definition.given}
         given |= {name: partial(_choose_values, values) for name, values in found.items()}

@@ -92,12 +92,16 @@ class _Parser:
     """
 
     def __init__(self, text: str, where: str, given: Collection[str] | None) -> None:
-        self._text, self._where, self._at = text, where, 0
+        self._text = text
+        self._where = where
+        self._at = 0
         self._steps = list[Set | Statement]()
         self._any, self._given = given is None, dict[str, None]()
         self._current = {name: name for name in (OF_OPERATION if given is None else given)}
         self._outside = set(self._current)
-        self._initial, self._late, self._gsets = set(self._current), set[str](), list[tuple[str, Lexed]]()
+        self._initial = set(self._current)
+        self._late = set[str]()
+        self._gsets = list[tuple[str, Lexed]]()
         self._inputs, self._versions = dict[str, None](), dict[str, int]()
         self._lexed = Lexed()
 
@@ -211,7 +215,10 @@ class _Parser:
             self._given[name] = None
         if name not in self._current:
             if not any(name.startswith(prefix) for prefix, _ in self._gsets):
-                nearest = closest_match(name, self._current) if self._current else "use \\set to define it"
+                if self._current:
+                    nearest = closest_match(name, self._current)
+                else:
+                    nearest = "use \\set to define it"
                 raise ValueError(f"variable {format_value(name)} is undefined; {nearest}")
             self._current[name] = name
             self._late.add(name)
@@ -243,7 +250,9 @@ class Inputs:
     def __init__(self, script: Script, seed: Sequence[int], given: Mapping[str, Any]) -> None:
         """`given`: values of the variables from outside. A callable draws them: it is called with a generator and a
         count, and returns a sequence."""
-        self._script, self._seed, self._given = script, tuple(seed), given
+        self._script = script
+        self._seed = tuple(seed)
+        self._given = given
         sets = [step for step in script.steps if isinstance(step, Set) and not step.late]
         needed = set(script.inputs)
         for step in reversed(sets):
@@ -274,7 +283,9 @@ class Inputs:
             generators = partial(self._generator, number, step.name)
             arrays[step.name] = vectors.evaluate(step.expression, arrays, BATCH, generators)
         each = [columns[name] if name in columns else arrays[name].tolist() for name in self._script.inputs]
-        return list(zip(*each, strict=True)) if each else [()] * BATCH
+        if each:
+            return list(zip(*each, strict=True))
+        return [()] * BATCH
 
     def _values(self, name: str, number: int) -> list[Any]:
         """Returns a given variable's value, or its drawn values for the batch."""

@@ -47,7 +47,9 @@ def statements(script: str, escaping: bool = False) -> Iterator[str]:
 def quote_name(name: str, mark: str = '"') -> str:
     """Returns the name of a table or column in quotes, since it may be a keyword: `at` is one of DuckDB only. Names
     with a capital letter or a dot are returned as they are, because PostgreSQL's names in quotes depend on case."""
-    return f"{mark}{name}{mark}" if _PLAIN_NAME.fullmatch(name) else name
+    if _PLAIN_NAME.fullmatch(name):
+        return f"{mark}{name}{mark}"
+    return name
 
 
 def _comment_end(script: str, position: int) -> int:
