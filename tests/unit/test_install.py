@@ -350,7 +350,8 @@ def test_lock_file_covers_requirements_of_engines() -> None:
         for spec in filter(ours, registry.engines()):
             if spec.installation.python in ("", version):
                 needed = map(
-                    Requirement, {each for port in spec.ports for each in spec.reduce_to_port(port).requires}
+                    Requirement,
+                    {each for port in spec.ports for each in spec.reduce_to_port(port).installation.requires},
                 )
                 applied = [each for each in needed if pip.applies(each, markers)]
                 unlocked |= {str(each) for each in pip.split_by_lock(applied, packages, {})[1]}

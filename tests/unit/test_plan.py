@@ -848,9 +848,9 @@ def test_timeout_includes_every_server_start() -> None:
 
     require(registry.engine("cassandra"))
     given = registry.suite("series").presets["quick"].timeout
-    one = registry.engine("cassandra").starting({"url": "", "nodes": 1})
+    one = registry.engine("cassandra").start_seconds({"url": "", "nodes": 1})
     warm, cold = ("insert",), ("insert", "extract-one-cold")
-    assert one > 0 and registry.engine("sqlite").starting({}) == 0
+    assert one > 0 and registry.engine("sqlite").start_seconds({}) == 0
     assert timeout("series", "sqlite", phases=cold) == given
     assert timeout("series", "cassandra", phases=warm) == given + one
     assert timeout("series", "cassandra", phases=cold) == given + 2 * one
