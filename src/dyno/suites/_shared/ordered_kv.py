@@ -119,7 +119,7 @@ _ODD = (b"\x00", b"\x00\xff", b"a", b"a\x00", b"aa", b"ab", b"b", b"\x7f", b"\x8
 """Keys that are sorted correctly only if compared as bytes."""
 
 
-def _expect(got: Any, expected: Any, what: str) -> None:
+def _expect(got: object, expected: object, what: str) -> None:
     # Imported here because the module imports NumPy, which takes longer than listing an engine.
     from dyno.contracts.equality import expect
 

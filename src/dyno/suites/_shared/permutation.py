@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from math import isqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +87,7 @@ class Shuffled:
         return result
 
 
-def _hash(values: NDArray[np.uint64], key: Any) -> NDArray[np.uint64]:
+def _hash(values: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
     """Returns 62-bit hashes, so that a sum with a row or column can't overflow."""
     mixed = values * np.uint64(0x9E3779B97F4A7C15) + key
     for shift, factor in _STEPS:

@@ -19,7 +19,7 @@ from dyno.host.facts import counters, subtract_counters
 from dyno.host.procfs import mean_mhz
 
 
-def brief(checks: Mapping[str, Callable[..., None]], *arguments: Any, gaps: Collection[str] = ()) -> None:
+def brief(checks: Mapping[str, Callable[..., None]], *arguments: object, gaps: Collection[str] = ()) -> None:
     """Runs the checks, except those that the engine is declared to fail. Raises Wrong with the check's name."""
     for name, check in checks.items():
         if name not in gaps:
@@ -53,7 +53,7 @@ class OnStore(Workload):
         """Returns the port of an opened engine."""
         return self._job.port(engine, *arguments)
 
-    def port_arguments(self) -> tuple[Any, ...]:
+    def port_arguments(self) -> tuple[object, ...]:
         """Returns further arguments of `port` for the clients of a phase."""
         return ()
 
@@ -172,7 +172,7 @@ class OnStore(Workload):
 class RemoteStore(OnStore, RemoteWorkload):
     """Workload of a trial with one store, whose clients can run on other machines."""
 
-    def describe_store(self) -> Any:
+    def describe_store(self) -> dict[str, object]:
         assert self._store is not None
         return {"store": self._store.name}
 

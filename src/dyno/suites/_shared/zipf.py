@@ -23,7 +23,9 @@ def zipf_accepted(count: int, theta: float, uniforms: NDArray[np.float64]) -> Ra
     return ranks[accepted]
 
 
-def zipf_candidates(count: Any, theta: Any, uniforms: NDArray[np.float64]) -> tuple[Ranks, NDArray[np.bool_]]:
+def zipf_candidates(
+    count: float | NDArray[np.float64], theta: float | NDArray[np.float64], uniforms: NDArray[np.float64]
+) -> tuple[Ranks, NDArray[np.bool_]]:
     """Returns a rank for each uniform number, and whether rejection-inversion accepts it (Hormann and Derflinger,
     Rejection-inversion to generate variates from monotone discrete distributions, 1996). The distribution of
     accepted ranks is exact. `count` and `theta` may be arrays, with values for each uniform number.

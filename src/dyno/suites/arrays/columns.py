@@ -3,11 +3,17 @@
 Functions import NumPy when called, since the parent imports engines' files, which import this module.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.suites.arrays.port import BY_NAME, COLUMNS, NAMES, Chunk
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow
 
 Array = Any
 """A NumPy array."""
@@ -16,7 +22,7 @@ STEP = 1 << 20
 
 
 @cache
-def record() -> Any:
+def record() -> np.dtype[np.void]:
     """Returns the NumPy type of a row as one packed value."""
     import numpy as np
 
@@ -24,7 +30,7 @@ def record() -> Any:
 
 
 @cache
-def dtype(name: str) -> Any:
+def dtype(name: str) -> np.dtype[np.generic]:
     """Returns the NumPy type of a column."""
     import numpy as np
 
@@ -48,19 +54,19 @@ def convert_from_stored(name: str, values: Array) -> Array:
 # -- rows of a client library -------------------------------------------------------------------------------
 
 
-def tuples(chunk: Chunk) -> Iterator[tuple[Any, ...]]:
+def tuples(chunk: Chunk) -> Iterator[tuple[object, ...]]:
     """Yields rows of Python values, with times as seconds since 1970."""
     types = {"text": "U", "time": "i8"}
     columns = (values.astype(types.get(BY_NAME[name].sql, values.dtype)) for name, values in chunk.items())
     return zip(*(values.tolist() for values in columns), strict=True)
 
 
-def of_rows(rows: Sequence[Sequence[Any]], names: Sequence[str] = NAMES) -> dict[str, Array]:
+def of_rows(rows: Sequence[Sequence[object]], names: Sequence[str] = NAMES) -> dict[str, Array]:
     """Converts a library's rows to columns. Times may be datetimes or seconds."""
     import numpy as np
 
     if rows:
-        columns: Iterable[Sequence[Any]] = zip(*rows, strict=True)
+        columns: Iterable[Sequence[object]] = zip(*rows, strict=True)
     else:
         columns = [()] * len(names)
     return {name: np.array(values, dtype(name)) for name, values in zip(names, columns, strict=True)}
@@ -69,11 +75,11 @@ def of_rows(rows: Sequence[Sequence[Any]], names: Sequence[str] = NAMES) -> dict
 # -- Arrow --------------------------------------------------------------------------------------------------
 
 
-def table(chunk: Chunk) -> Any:
+def table(chunk: Chunk) -> pyarrow.Table:
     """Converts a chunk to an Arrow table without copying numbers."""
     import pyarrow
 
-    def column(name: str, values: Array) -> Any:
+    def column(name: str, values: Array) -> pyarrow.Array:
         array = pyarrow.array(values)
         if BY_NAME[name].sql == "text":
             return array.cast(pyarrow.string())
@@ -82,7 +88,7 @@ def table(chunk: Chunk) -> Any:
     return pyarrow.table({name: column(name, values) for name, values in chunk.items()})
 
 
-def of_table(arrow: Any) -> dict[str, Array]:
+def of_table(arrow: pyarrow.Table) -> dict[str, Array]:
     """Converts an Arrow table to columns."""
     import numpy as np
 
@@ -95,7 +101,7 @@ def of_table(arrow: Any) -> dict[str, Array]:
     return {name: column(name) for name in arrow.column_names}
 
 
-def csv(chunk: Chunk) -> Any:
+def csv(chunk: Chunk) -> pyarrow.Buffer:
     """Converts a chunk to CSV in a buffer, without a header and with text in quotes. Floats keep all their bits."""
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv
@@ -108,7 +114,7 @@ def csv(chunk: Chunk) -> Any:
 # -- reductions piece by piece ------------------------------------------------------------------------------
 
 
-def pieces(array: Any, step: int = STEP) -> Iterator[Array]:
+def pieces(array: Array, step: int = STEP) -> Iterator[Array]:
     """Yields slices of anything that can be sliced like an array."""
     return (array[at : at + step] for at in range(0, len(array), step))
 

@@ -76,7 +76,7 @@ class Dataset:
             part = range(start, min(start + most, rows.stop))
             yield part, self.chunk(part)
 
-    def _column(self, name: str, rows: range, version: int) -> NDArray[Any]:
+    def _column(self, name: str, rows: range, version: int) -> NDArray[np.generic]:
         column = BY_NAME[name]
         if name == KEY:
             return np.arange(rows.start + 1, rows.stop + 1, dtype=column.dtype)
@@ -164,7 +164,7 @@ class Reference:
             raise Wrong(f"the sum of {name}: got {float(answer)!r}, expected {expected!r} within {SUM_ERROR:g}")
         return 1
 
-    def check_stats(self, names: Sequence[str], answer: Any) -> int:
+    def check_stats(self, names: Sequence[str], answer: object) -> int:
         """Compares an engine's means and deviations. Returns the number of compared answers. Raises Wrong."""
         if type(answer) is not list or len(answer) != len(names):
             raise Wrong(
@@ -243,7 +243,7 @@ class Model(Reference):
                     ]
         return chunk
 
-    def check(self, rows: range, answer: Any) -> int:
+    def check(self, rows: range, answer: object) -> int:
         """Compares a slice. Returns the number of compared columns. Raises Wrong."""
         if type(answer) is not dict:
             raise Wrong(f"rows {rows.start} to {rows.stop}: got {type(answer).__name__}, expected a dict of columns")

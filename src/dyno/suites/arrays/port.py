@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dyno.contracts.installation import Installation
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PORT = "arrays"
 Chunk = Mapping[str, Any]
@@ -91,7 +94,7 @@ class Arrays(Protocol):
     def slice(self, rows: range) -> Chunk:
         """Returns all columns of consecutive rows, in order, as arrays of the columns' types."""
 
-    def frame(self, columns: Sequence[str]) -> Any:
+    def frame(self, columns: Sequence[str]) -> "DataFrame":
         """Returns all rows of these columns as a pandas DataFrame, in the order that is fastest for the engine."""
 
     def update(self, change: Change) -> object:

@@ -1,10 +1,13 @@
 """The table in SQL: statements and reads that SQL engines share. Each engine has its own names of types."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, COLUMNS, KEY, NAMES, Arrays, Change, Chunk
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TABLE = "stock"
 Types = Mapping[str, str]
@@ -66,7 +69,7 @@ class SqlArrays(Arrays):
         """Returns the only row of a statement's result."""
         raise NotImplementedError
 
-    def sum(self, column: str) -> Any:
+    def sum(self, column: str) -> int | float:
         return whole(column, self.row(f"SELECT SUM({column}) FROM {TABLE}")[0])
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
@@ -91,7 +94,7 @@ class CursorArrays(SqlArrays):
     def slice(self, rows: range) -> Chunk:
         return columns.of_rows(self._execute(self._slice, numbers(rows)).fetchall())
 
-    def frame(self, names: Sequence[str]) -> Any:
+    def frame(self, names: Sequence[str]) -> "DataFrame":
         from pandas import DataFrame
 
         return DataFrame(list(self._execute(frame_of(names)).fetchall()), columns=list(names))

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.model import Absent, Fact, Phase, Wrong
+from dyno.contracts.model import Absent, Fact, Phase, Value, Wrong
 from dyno.contracts.roles import PayloadWorkload
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.suites._shared.permutation import Permutation
@@ -32,7 +32,7 @@ READ_BACK_ROWS, READ_BACK_ROWS_AT_ONCE = 200_000, 10_000
 class ClientWork:
     """Work of one phase for the only client."""
 
-    def __init__(self, model: Model, params: Mapping[str, Any], phase: str, port: Arrays, round: int) -> None:
+    def __init__(self, model: Model, params: Mapping[str, Value], phase: str, port: Arrays, round: int) -> None:
         self._model = model
         self._params = params
         self._phase = phase
@@ -45,7 +45,7 @@ class ClientWork:
         if self._round or not rows:
             return
 
-        def record_append(part: range, chunk: Chunk, answers: Sequence[Any]) -> int:
+        def record_append(part: range, chunk: Chunk, answers: Sequence[object]) -> int:
             for answer in answers:
                 if type(answer) is Failure:
                     # Stop here, since all later rows would be at wrong positions.
@@ -56,7 +56,7 @@ class ClientWork:
         count = min(transactions, len(rows))
         ends = [rows.start + len(rows) * at // count for at in range(count + 1)]
         for start, stop in pairwise(ends):
-            held: AbstractContextManager[Any] = self._port.writing(stop - start)
+            held: AbstractContextManager[object] = self._port.writing(stop - start)
             for part, chunk in self._model.dataset.chunks(range(start, stop)):
                 yield Operations(
                     calls=lambda write: (write,),
@@ -73,7 +73,7 @@ class ClientWork:
         repeats = int(self._params["repeats"])
         frame = self._port.frame
 
-        def sum_frame(column: str) -> Any:
+        def sum_frame(column: str) -> object:
             return frame((column,))[column].sum()
 
         call, count = sum_frame if by_frame else self._port.sum, (0 if self._round else 1) if cold else repeats
@@ -113,7 +113,7 @@ class ClientWork:
     def updates(self) -> Slices:
         """Yields updates of adjacent slices in random order. All are updated before one is updated again."""
 
-        def record_updates(versions: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
+        def record_updates(versions: Sequence[tuple[int, int]], answers: Sequence[object]) -> int:
             for (number, version), answer in zip(versions, answers, strict=False):
                 if type(answer) is Failure:
                     raise Wrong(f"slice {number} was not updated: {answer.error}")
@@ -182,7 +182,7 @@ class ArraysWorkload(OnStore, PayloadWorkload):
             self._model.append(chunk)
         self.keep_up()
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Arrays, client: int, clients: int, round: int) -> Iterator[Work]:
         work = ClientWork(self._model, self._job.params, phase.name, port, round)
         rows = self._model.rows
         cold = phase.temperature == "cold"
@@ -247,7 +247,7 @@ class ArraysHistory:
         self._job, self._dataset = job, Dataset(job.seed)
         gaps = {gap.check for gap in job.spec.gaps}
         self._updating = not job.spec.crashes.in_place and "updates" not in gaps
-        self._states: list[Mapping[str, Any]] = [{}]
+        self._states: list[Mapping[str, bytes]] = [{}]
         self._columns = {name: values.copy() for name, values in self._dataset.chunk(range(0)).items()}
 
     def open(self, engine: Engine) -> AbstractContextManager[Arrays]:
@@ -261,7 +261,7 @@ class ArraysHistory:
         with port.writing(len(part)) as write:
             write(self._values(number))
 
-    def state(self, commits: int) -> Mapping[str, Any]:
+    def state(self, commits: int) -> Mapping[str, bytes]:
         while len(self._states) <= commits:
             number = len(self._states) - 1
             part = self._part(number)
@@ -271,7 +271,7 @@ class ArraysHistory:
             self._states.append(_digests(self._columns))
         return self._states[commits]
 
-    def found(self, port: Arrays) -> Mapping[str, Any]:
+    def found(self, port: Arrays) -> Mapping[str, bytes]:
         total = int(port.sum(KEY))
         rows = next(rows for rows in count() if rows * (rows + 1) // 2 >= total)
         if rows * (rows + 1) // 2 != total:
@@ -298,7 +298,7 @@ class ArraysHistory:
         return self._dataset.chunk(part)
 
 
-def _digests(columns: Chunk) -> Mapping[str, Any]:
+def _digests(columns: Chunk) -> Mapping[str, bytes]:
     return {
         name: blake2b(np.ascontiguousarray(values).tobytes(), digest_size=16).digest()
         for name, values in columns.items()

@@ -86,7 +86,7 @@ class CallsSuite(RequestDefinedSuite):
         return {"name": engine, FUNCTION: named, **({} if label is None else {"label": label})}
 
     def derive_definition(
-        self, engines: Sequence[EngineEntry], params: Mapping[str, Any], base: Path
+        self, engines: Sequence[EngineEntry], params: Mapping[str, Sequence[object]], base: Path
     ) -> dict[str, Any] | None:
         if not engines:
             raise UsageError(f"suite {self.name}: name the functions to compare: -e FILE.py:NAME,FILE.py:NAME")

@@ -8,7 +8,7 @@ the same as NaN. The order of dicts and sets does not matter. Arrays are compare
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -39,7 +39,7 @@ _BY_REPR = frozenset(
 BYTES = 16
 
 
-def same(got: Any, right: Any) -> bool:
+def same(got: object, right: object) -> bool:
     """Returns whether two answers are the same.
 
     They may be None, numbers, texts, bytes, times, and lists, tuples, sets, dicts, named tuples, data classes and
@@ -49,7 +49,7 @@ def same(got: Any, right: Any) -> bool:
     return one is not None and one == digest(right)
 
 
-def digest(value: Any) -> bytes | None:
+def digest(value: object) -> bytes | None:
     """Returns 16 bytes that only equal answers have in common; None for a type that can't be compared."""
     hashed = blake2b(digest_size=BYTES)
     try:
@@ -97,7 +97,7 @@ def _put(update: Update, name: str, content: bytes) -> bool:
     return True
 
 
-def _feed_all(update: Update, name: str, values: Any) -> bool:
+def _feed_all(update: Update, name: str, values: Sequence[object]) -> bool:
     _put(update, name, str(len(values)).encode())
     return all(_feed(update, each) for each in values)
 

@@ -9,11 +9,14 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.model import Refused, UsageError, Wrong
 from dyno.contracts.suite import Operations
+
+if TYPE_CHECKING:
+    import asyncio
 
 LARGEST_SLICE, SLICE_NS = 1_000, 10_000_000
 """Slices grow up to this number of calls, as long as they take less than this time: answers are held in memory until
@@ -28,7 +31,7 @@ NEEDS_ONE_BY_ONE = "setup needs calls one by one: a closed loop (no rate) of one
 NEEDS_ASYNC = "inflight is for an `async def`: calls of a plain function can't be in flight together"
 DYNO = str(Path(__file__).parents[1])
 
-UNFINISHED: tuple[tuple[str, Callable[[Any], bool], type, str], ...] = (
+UNFINISHED: tuple[tuple[str, Callable[[object], bool], type, str], ...] = (
     ("a coroutine", inspect.iscoroutinefunction, Coroutine, "the `async def` itself"),
     ("an async generator", inspect.isasyncgenfunction, AsyncGenerator, "an `async def` that consumes it"),
     ("a generator", inspect.isgeneratorfunction, Generator, "lambda: list(work())"),
@@ -38,12 +41,12 @@ function that runs the object."""
 NOT_RUN = "a call only creates {kind} and does not run it; measure a function that runs it, such as {how}"
 
 
-def is_async(function: Callable[..., Any]) -> bool:
+def is_async(function: Callable[..., object]) -> bool:
     """Returns whether calls of the function are coroutines, which need an event loop."""
     return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
-def explain_unmeasurable(function: Callable[..., Any]) -> str | None:
+def explain_unmeasurable(function: Callable[..., object]) -> str | None:
     """Returns why a call of the function runs nothing of it. None for functions that can be measured."""
     for attempted in (function, type(function).__call__):
         for kind, creates, _, how in UNFINISHED[1:]:
@@ -52,7 +55,7 @@ def explain_unmeasurable(function: Callable[..., Any]) -> str | None:
     return None
 
 
-def check_finished(answers: Sequence[Any]) -> None:
+def check_finished(answers: Sequence[object]) -> None:
     """Raises Wrong for answers that are coroutines or generators: the function has not been run."""
     for answered in set(map(type, answers)):
         for kind, _, type_, how in UNFINISHED:
@@ -80,7 +83,7 @@ def describe_exception(error: BaseException) -> str:
     return line + place
 
 
-Judge = Callable[[Sequence[int], Sequence[Any], Sequence[Any]], int]
+Judge = Callable[[Sequence[int], Sequence[object], Sequence[object]], int]
 """Takes the positions of a slice's arguments, the arguments, and the answers, of which there may be fewer. An answer
 is a Failure if the call raised. Returns the number of compared answers. Raises Wrong."""
 
@@ -95,22 +98,22 @@ class Calls:
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        arguments: Sequence[Any] | None,
+        function: Callable[..., object],
+        arguments: Sequence[object] | None,
         judge: Judge,
-        setup: Callable[..., Any] | None = None,
+        setup: Callable[..., object] | None = None,
         inflight: int = 1,
     ) -> None:
         self._judge = judge
         self._setup = setup
         self._inflight = inflight
         if arguments is None:
-            self._arguments: Sequence[Any] = (None,)
+            self._arguments: Sequence[object] = (None,)
         else:
             self._arguments = arguments
         self._bare = arguments is None
-        self._with: Callable[[Any], Any] = function
-        self._without: Callable[[Any], Any] = lambda _: function()
+        self._with: Callable[[object], object] = function
+        self._without: Callable[[object], object] = lambda _: function()
         self._loop: EventLoop | None = None
         if is_async(function):
             self._loop = EventLoop(self._without if self._bare else self._with)
@@ -160,13 +163,15 @@ class Calls:
         end = monotonic_ns() + WARM_NS
         return self.slices(first, lambda done: done >= len(self._arguments) and monotonic_ns() > end)
 
-    def _slice(self, positions: Sequence[int], arguments: Sequence[Any], call: Callable[[Any], Any]) -> Operations:
+    def _slice(
+        self, positions: Sequence[int], arguments: Sequence[object], call: Callable[[object], object]
+    ) -> Operations:
         check = partial(self._check, positions, arguments)
         if self._loop is not None and self._inflight > 1:
             return Operations(lambda _: (), arguments, check, many=self._loop, places=self._inflight, endless=True)
         return Operations(lambda _: (call,), arguments, check, endless=True)
 
-    def _check(self, positions: Sequence[int], arguments: Sequence[Any], answers: Sequence[Any]) -> int:
+    def _check(self, positions: Sequence[int], arguments: Sequence[object], answers: Sequence[object]) -> int:
         self._answered = True
         try:
             check_finished(answers)
@@ -175,7 +180,7 @@ class Calls:
             raise
         return self._judge(positions, arguments, answers)
 
-    def _set_up(self, argument: Any) -> Any:
+    def _set_up(self, argument: object) -> object:
         assert self._setup is not None
         try:
             if self._bare:
@@ -205,9 +210,9 @@ class EventLoop:
         self._function, self._asyncio = function, asyncio
         self._cancelled: type[BaseException] = asyncio.CancelledError
         self._loop = asyncio.new_event_loop()
-        self._tasks: dict[int, Any] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         """The tasks by place, because the loop itself keeps only weak references."""
-        self._ended: list[tuple[int, Any]] = []
+        self._ended: list[tuple[int, object]] = []
         self._full: MemoryError | None = None
 
     def complete(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -215,11 +220,11 @@ class EventLoop:
         run = self._loop.run_until_complete
         return lambda argument: run(function(argument))
 
-    def begin(self, place: int, argument: Any) -> None:
+    def begin(self, place: int, argument: object) -> None:
         self._tasks[place] = self._loop.create_task(self._run(place, argument))
 
-    async def _run(self, place: int, argument: Any) -> None:
-        answer: Any
+    async def _run(self, place: int, argument: object) -> None:
+        answer: object
         try:
             answer = await self._function(argument)
         except MemoryError as error:
@@ -231,7 +236,7 @@ class EventLoop:
         self._ended.append((place, answer))
         self._loop.stop()
 
-    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, object]]:
         if not self._ended:
             timer = None
             if wait_ns < SPIN_NS:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 class Call(Protocol):
     """Engines implement it as a class called with `(engine, directory)`, where the user's code is."""
 
-    def function(self, concurrent: bool) -> Callable[..., Any]:
+    def function(self, concurrent: bool) -> Callable[..., object]:
         """Returns the function, which takes one argument or none; the same function each time. If calls will be
         `concurrent`, the user expects it to be an `async def`. Raises Refused."""
 

@@ -49,12 +49,12 @@ class Record:
 
     def __init__(self, arguments: int) -> None:
         self._digests = bytearray(arguments * BYTES)
-        self._kept: dict[int, Any] = {}
+        self._kept: dict[int, object] = {}
         self.shown: dict[int, str] = {}
         self.unchecked = False
         """Whether there was an answer that can't be compared."""
 
-    def add(self, positions: Sequence[int], arguments: Sequence[Any], answers: Sequence[Any]) -> int:
+    def add(self, positions: Sequence[int], arguments: Sequence[object], answers: Sequence[object]) -> int:
         """Adds answers. Returns the number of compared ones. Raises Wrong if an argument had another answer
         before."""
         compared = 0
@@ -88,7 +88,7 @@ class Record:
         if at < KEPT and (kind in _SMALL or (kind in (str, bytes) and len(answer) <= KEPT_LENGTH)):
             self._kept[at] = answer
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"digests": self._digests.hex(), "shown": list(self.shown.items()), "unchecked": self.unchecked}
 
     @classmethod
@@ -142,7 +142,7 @@ class Record:
         return " ".join(links)
 
 
-def facts(record: Record, home: Path | None, name: str, arguments: Sequence[Any]) -> Mapping[str, Fact]:
+def facts(record: Record, home: Path | None, name: str, arguments: Sequence[object]) -> Mapping[str, Fact]:
     """Returns the facts by which `stats.agreement` compares functions. `home` is where the run's first record is
     kept, from which the first difference is described."""
     if record.unchecked:

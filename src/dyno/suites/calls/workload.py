@@ -57,10 +57,10 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         super().__init__(job)
         self._directory = Path(users_directory(), definition[DIRECTORY]).absolute()
         self._pid, self._guard = os.getpid(), Guard()
-        self._function: Callable[..., Any] | None = None
-        self._arguments: Sequence[Any] | None = None
-        self._check: Callable[..., Any] | None = None
-        self._setup: Callable[..., Any] | None = None
+        self._function: Callable[..., object] | None = None
+        self._arguments: Sequence[object] | None = None
+        self._check: Callable[..., object] | None = None
+        self._setup: Callable[..., object] | None = None
         self._inputs: list[bytes | None] = []
         """Digests of the first arguments."""
         self._record = Record(0)
@@ -139,7 +139,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         first = client * len(self._arguments or ()) // clients
         yield from port.warm_up(first) if round >= WARM else port.slices(first)
 
-    def _judge(self, positions: Sequence[int], arguments: Sequence[Any], answers: Sequence[Any]) -> int:
+    def _judge(self, positions: Sequence[int], arguments: Sequence[object], answers: Sequence[object]) -> int:
         if why := self._guard.find_fork():
             raise Wrong(why)
         if self._job.spec.floor:
@@ -211,7 +211,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
                 yield Caveat("installed", f"runs the installed {name}, not the {name} in the directory of the code")
 
 
-def _list_arguments(value: Any, name: str) -> Sequence[Any]:
+def _list_arguments(value: object, name: str) -> Sequence[object]:
     """Returns the arguments as a list. Raises Refused."""
     if callable(value):
         try:
@@ -228,7 +228,7 @@ def _list_arguments(value: Any, name: str) -> Sequence[Any]:
     return arguments
 
 
-def _do_nothing(*arguments: Any) -> None:
+def _do_nothing(*arguments: object) -> None:
     return None
 
 

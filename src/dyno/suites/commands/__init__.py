@@ -88,7 +88,7 @@ class CommandsSuite(RequestDefinedSuite, ShortFormSuite):
         return {"name": engine, "run": text}
 
     def derive_definition(
-        self, engines: Sequence[EngineEntry], params: Mapping[str, Any], base: Path
+        self, engines: Sequence[EngineEntry], params: Mapping[str, object], base: Path
     ) -> dict[str, Any] | None:
         own = [setting.name for setting in self.params] + ["clients", "rate"]
         variables = [name for name in params if name not in own]

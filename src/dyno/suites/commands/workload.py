@@ -45,7 +45,7 @@ class CommandsWorkload(ToolWorkload, FilesWorkload):
         self._files = [Path(self._directory, each) for each in str(job.params["evicted"]).split(":") if each]
         self._ended: Ended | None = None
 
-    def port_arguments(self) -> tuple[Any, ...]:
+    def port_arguments(self) -> tuple[object, ...]:
         return self._directory, self._values
 
     def prepare(self, phase: Phase) -> None:

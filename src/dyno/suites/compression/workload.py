@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -110,11 +109,11 @@ class CompressionWorkload(OnStore, PayloadWorkload):
         self._stored = np.frombuffer(mmap.mmap(-1, len(self._starts)), dtype=np.uint8)
         self._facts: dict[str, Fact] = {}
 
-    def port(self, engine: Engine, *how: Any) -> Batches:
+    def port(self, engine: Engine, *how: int) -> Batches:
         (size,) = how
         return Batches(self._job.port(engine), open_packer(self._packer), size)
 
-    def port_arguments(self) -> tuple[Any, ...]:
+    def port_arguments(self) -> tuple[int, ...]:
         return (self._size,)
 
     def prepare(self, phase: Phase) -> None:
@@ -136,7 +135,7 @@ class CompressionWorkload(OnStore, PayloadWorkload):
         part = slice(self._starts[number], self._starts[number] + self._size)
         return list(zip(self._dataset.keys[part], self._dataset.records[part], strict=True))
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Slices:
+    def work(self, phase: Phase, port: Batches, client: int, clients: int, round: int) -> Slices:
         if phase.name == "insert":
             return self._insert(port, client, clients, round)
         return self._reads(port, phase.name == "iterate", client, clients, round)
@@ -144,7 +143,7 @@ class CompressionWorkload(OnStore, PayloadWorkload):
     def _insert(self, port: Batches, client: int, clients: int, round: int) -> Slices:
         """Yields operations that store every batch once, in key order. Further rounds store nothing."""
 
-        def acknowledge(numbers: Sequence[int], answers: Sequence[Any]) -> int:
+        def acknowledge(numbers: Sequence[int], answers: Sequence[object]) -> int:
             """Compares nothing: `verify` reads the store after the phase."""
             for number, answer in zip(numbers, answers, strict=False):
                 self._stored[number] = type(answer) is not Failure
@@ -183,7 +182,7 @@ class CompressionWorkload(OnStore, PayloadWorkload):
             arguments, expected = [dataset.keys[at] for at in numbers], [dataset.records[at] for at in numbers]
             step = GET_SLICE
 
-        def check(right: Record | list[Record], answer: Any) -> int:
+        def check(right: Record | list[Record], answer: object) -> int:
             expect(answer, right, "all records" if iterate else "record")
             if type(right) is list:
                 return len(right)

@@ -55,6 +55,6 @@ def columns(arrays: Arrays) -> dict[str, Any]:
     return {f"c{at}": arrays[GRID][:, at] for at in range(arrays[GRID].shape[1])}
 
 
-def sums_of(names: Mapping[str, Any]) -> list[str]:
+def sums_of(names: Mapping[str, object]) -> list[str]:
     """Returns the columns of a grid among these names, in order."""
     return [name for name in names if name.startswith("c")]

@@ -32,15 +32,15 @@ LAZY = ("compute", "collect", "__dask_graph__")
 """Attributes of lazy results. Converting such a result to an array would compute it after its time was measured."""
 
 
-def numbers(seed: int, dtype: str, shape: int | tuple[int, int], stream: int) -> NDArray[Any]:
+def numbers(seed: int, dtype: str, shape: int | tuple[int, int], stream: int) -> NDArray[np.floating]:
     """Returns uniform numbers in [0, 1), the same for every engine."""
-    kind: Any = np.float32 if dtype == SINGLE else np.float64
+    kind: type[np.float32] | type[np.float64] = np.float32 if dtype == SINGLE else np.float64
     return np.random.default_rng([seed, stream]).random(shape, dtype=kind)
 
 
-def generate(seed: int, dtype: str, size: int, width: int, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def generate(seed: int, dtype: str, size: int, width: int, names: tuple[str, ...]) -> dict[str, NDArray[np.floating]]:
     """Generates the named arrays. A grid has `width` columns."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[np.floating]] = {}
     if X in names:
         arrays[X] = numbers(seed, dtype, size, 1)
     if Y in names:
@@ -56,13 +56,13 @@ def generate(seed: int, dtype: str, size: int, width: int, names: tuple[str, ...
 class Reference:
     """Expected answers for the loaded arrays, of extended precision if the machine supports it."""
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, NDArray[np.floating]]) -> None:
         self._arrays = arrays
         first = next(iter(arrays.values()))
         self._dtype = str(first.dtype)
-        self._answers: dict[str, Any] = {}
+        self._answers: dict[str, object] = {}
 
-    def check(self, name: str, answer: Any) -> int:
+    def check(self, name: str, answer: object) -> int:
         """Compares an answer. Returns the number of compared numbers. Raises Wrong."""
         if name == "sin":
             return self._sines(answer)
@@ -79,13 +79,13 @@ class Reference:
             raise Wrong(f"{name}: got {got.tolist()}, expected {expected.tolist()} to {tolerance:g}")
         return len(expected)
 
-    def _sines(self, answer: Any) -> int:
+    def _sines(self, answer: object) -> int:
         x, got = self._arrays[X], as_array("sin", answer)
         if got.shape != x.shape:
             raise Wrong(f"sin: got {got.size} numbers, expected {x.size}")
         # For float32, doubles are precise enough and four times as fast.
         if self._dtype == SINGLE:
-            wide: Any = np.float64
+            wide: type[np.float64] | type[np.longdouble] = np.float64
         else:
             wide = np.longdouble
         for start in range(0, len(x), CHUNK):
@@ -96,7 +96,7 @@ class Reference:
                 raise Wrong(f"sin of number {start + at}: got {got[start + at]!r}, expected {expected[at]!r}")
         return len(x)
 
-    def _chunks(self, *names: str) -> Iterator[tuple[NDArray[Any], ...]]:
+    def _chunks(self, *names: str) -> Iterator[tuple[NDArray[np.longdouble], ...]]:
         arrays = [self._arrays[name] for name in names]
         for start in range(0, len(arrays[0]), CHUNK):
             yield tuple(array[start : start + CHUNK].astype(np.longdouble) for array in arrays)
@@ -121,7 +121,7 @@ class Reference:
         return products[0] / np.sqrt(products[1] * products[2])
 
 
-def as_array(name: str, answer: Any) -> NDArray[Any]:
+def as_array(name: str, answer: object) -> NDArray[np.floating]:
     """Converts an answer to a one-dimensional array of floats. Raises Wrong if it is not numeric or not computed."""
     if any(hasattr(answer, attribute) for attribute in LAZY) or not getattr(answer, "is_ready", lambda: True)():
         raise Wrong(f"{name}: got {type(answer).__name__}, which is planned and not computed")
@@ -205,9 +205,9 @@ class ComputeWorkload(OnStore, OpeningWorkload):
         self._params = job.params
         self._size, self._dtype = int(job.params["size"]), str(job.params["dtype"])
         self._port: Compute | None = None
-        self._arrays: dict[str, Any] = {}
-        self._handle: Any = None
-        self._operation: Callable[[Any], Any] | None = None
+        self._arrays: dict[str, NDArray[np.floating]] = {}
+        self._handle: object = None
+        self._operation: Callable[[object], object] | None = None
         self._times: list[int] = []
         self._checked = False
         self._read_rate: float | None = None
@@ -224,7 +224,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
         return self._port
 
     @contextmanager
-    def connect(self) -> Iterator[Any]:
+    def connect(self) -> Iterator[Compute | None]:
         yield self._port
 
     def release(self) -> None:
@@ -262,7 +262,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
         self._arrays = generate(self._job.seed, self._dtype, self._size, int(self._params["columns"]), INPUTS[name])
         self._reference = Reference(self._arrays)
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Compute, client: int, clients: int, round: int) -> Iterator[Work]:
         if phase.name == FIRST:
             if not round:
                 yield Operations(
@@ -278,7 +278,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
         assert self._operation is not None
         operation, call = self._operation, self._operation
 
-        def time_operation(handle: Any) -> Any:
+        def time_operation(handle: object) -> object:
             # For the share of the bandwidth. Recording takes a thousandth of the operation's time at these sizes.
             begin = perf_counter_ns()
             answer = operation(handle)
@@ -301,7 +301,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
                 sizes=None if self._job.spec.floor else [self._bytes(phase.name)] * count,
             )
 
-    def _warm_up(self, operation: Callable[[Any], Any]) -> bool:
+    def _warm_up(self, operation: Callable[[object], object]) -> bool:
         """Runs untimed operations. Returns whether they are short enough to need a warm-up."""
         begin = perf_counter_ns()
         for _ in range(WARM_UPS):
@@ -310,7 +310,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
                 return False
         return True
 
-    def _start(self, _: Any) -> tuple[Any, tuple[int, int, int]]:
+    def _start(self, _: None) -> tuple[object, tuple[int, int, int]]:
         """Opens the engine and computes the first average. Returns it with the durations of the parts in ns."""
         begin = perf_counter_ns()
         port = self._open_port()
@@ -320,7 +320,7 @@ class ComputeWorkload(OnStore, OpeningWorkload):
         answer = port.operation("avg")(self._handle)
         return answer, (opened - begin, loaded - opened, perf_counter_ns() - loaded)
 
-    def _check(self, name: str, answers: Sequence[Any]) -> int:
+    def _check(self, name: str, answers: Sequence[object]) -> int:
         for answer in answers:
             # End the curve here, since larger arrays would fail too.
             if type(answer) is Failure and "MemoryError" in answer.error.partition(":")[0]:

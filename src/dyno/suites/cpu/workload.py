@@ -1,7 +1,7 @@
 """The suite `cpu`: the port `primes`, its conformance checks, and a trial."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from dyno.contracts.equality import same
 from dyno.contracts.model import Fact, Phase, Tier, Wrong
@@ -67,7 +67,7 @@ class CpuWorkload(ToolWorkload):
 
     checks = CHECKS
 
-    def run(self, port: Any, phase: Phase, limit_ns: int) -> Report:
+    def run(self, port: Primes, phase: Phase, limit_ns: int) -> Report:
         report: Report = port.search(self._job.clients, int(self._job.params["max_prime"]), limit_ns)
         return report
 

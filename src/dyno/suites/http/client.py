@@ -9,13 +9,18 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from time import monotonic, perf_counter_ns, sleep
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password
 from dyno.suites.http import curl
 from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url, check_url, follow_redirect, percent_encoded
 from dyno.suites.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pycurl import Curl
 
 LOOK_SECONDS, NO_SOCKET_SECONDS = 0.2, 0.001
 TRANSIENT = {6, 28, 408, 429, 500, 502, 503, 504}
@@ -209,7 +214,7 @@ def _open_output(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
 
 
 @contextmanager
-def prepare_handle(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
+def prepare_handle(c: ModuleType, handle: Curl, options: Options, url: str) -> Iterator[None]:
     """Prepares a handle, which may have been used before, for a request. Raises UsageError for an unreadable file."""
     data: bytes | None = curl.encode_value(options.data)
     handle.unsetopt(c.CUSTOMREQUEST)
@@ -272,7 +277,7 @@ def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
             moments[f"{name}_time"] = sum(reached) / MICRO
         else:
             moments[f"{name}_time"] = None
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         **last.info,
         "method": last.method,
         "scheme": "https" if last.secure else "http",

@@ -3,13 +3,15 @@
 libcurl itself follows no redirects: see `dyno.suites.http.client`. pycurl is imported by the first request.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password
@@ -18,6 +20,9 @@ from dyno.contracts.settings import format_value
 from dyno.host import installation
 from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url
 from dyno.suites.http.stages import Moments
+
+if TYPE_CHECKING:
+    from pycurl import Curl
 
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -51,7 +56,7 @@ def certificates() -> str | None:
     return next((path for path in (*named, usual, *BUNDLES) if path and Path(path).is_file()), None)
 
 
-def handle(options: Options, write: Callable[[bytes], object]) -> Any:
+def handle(options: Options, write: Callable[[bytes], object]) -> Curl:
     """Returns a handle for requests with these options. libcurl calls `write` with each piece of a body."""
     c = pycurl()
     if options.tlsv1_3:
@@ -114,7 +119,7 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
     return handle
 
 
-def form_part(text: str) -> tuple[Any, Any]:
+def form_part(text: str) -> tuple[object, object]:
     """Returns pycurl's form of a value of --form. Raises UsageError for a syntax of curl that is not supported."""
     c, match = pycurl(), _FORM.fullmatch(text)
     if match is None or match[3] == "-":
@@ -179,7 +184,7 @@ def times(c: ModuleType) -> tuple[int, ...]:
     )
 
 
-def moments(handle: Any) -> Moments:
+def moments(handle: Curl) -> Moments:
     return Moments(*map(handle.getinfo, times(pycurl())))
 
 
@@ -193,7 +198,7 @@ def versions(c: ModuleType) -> dict[int, str]:
     }
 
 
-def information(handle: Any) -> dict[str, Any]:
+def information(handle: Curl) -> dict[str, Any]:
     """Returns all information about the last request except the times, by curl's names."""
     c = pycurl()
     get = handle.getinfo

@@ -4,17 +4,22 @@ libcurl says which sockets to watch (`M_SOCKETFUNCTION`), and epoll reports whic
 idle sockets cost nothing. See the section MULTI_SOCKET in libcurl's documentation of libcurl-multi.
 """
 
+from __future__ import annotations
+
 import hashlib
 import select
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter_ns as now
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dyno.suites.http import curl
 from dyno.suites.http.client import prepare_handle
 from dyno.suites.http.options import Options
+
+if TYPE_CHECKING:
+    from pycurl import Curl
 
 AWAKE_NS = 200_000
 """Duration of the last part of a wait, which polls the clock because sleeps end late."""
@@ -79,9 +84,9 @@ class CurlRequester:
         self._versions = curl.versions(c)
         self._location = options.location
         self._handles = [self._handle(place, options, fresh, keeps) for place in range(places)]
-        self._urls: list[Any] = [None] * places
+        self._urls: list[str | None] = [None] * places
 
-    def _handle(self, place: int, options: Options, fresh: bool, keeps: bool) -> Any:
+    def _handle(self, place: int, options: Options, fresh: bool, keeps: bool) -> Curl:
         c = self._c
         handle = curl.handle(options, len)
         handle.place = place
@@ -108,13 +113,13 @@ class CurlRequester:
 
     # -- see InFlight ---------------------------------------------------------------------------------------
 
-    def begin(self, place: int, argument: Any) -> None:
+    def begin(self, place: int, argument: str) -> None:
         handle = self._handles[place]
         self._ask(handle, argument)
         self._multi.add_handle(handle)
         self._running += 1
 
-    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, Response | RequestFailed | StatusError]]:
         until = now() + wait_ns
         c = self._c
         while True:
@@ -143,7 +148,7 @@ class CurlRequester:
 
     # -- replaced by subclasses for other protocols over HTTP -------------------------------------------------
 
-    def _ask(self, handle: Any, argument: Any) -> None:
+    def _ask(self, handle: Curl, argument: str) -> None:
         """Prepares the handle for a request with that argument."""
         if self._urls[handle.place] is not argument:
             handle.setopt(self._c.URL, argument)
@@ -152,7 +157,7 @@ class CurlRequester:
             handle.digest = DIGEST()
             handle.setopt(self._c.WRITEFUNCTION, handle.digest.update)
 
-    def _response(self, handle: Any) -> Any:
+    def _response(self, handle: Curl) -> Response | StatusError:
         """Returns the answer of a request that ended without an error of libcurl."""
         c, get = self._c, handle.getinfo
         status = get(c.HTTP_CODE)
@@ -188,7 +193,7 @@ class CurlRequester:
         select.select([self._epoll], [], [], (left - AWAKE_NS) / 1e9)
         return self._epoll.poll(0)
 
-    def _watch(self, events: int, descriptor: int, multi: Any, data: Any) -> None:
+    def _watch(self, events: int, descriptor: int, multi: object, data: object) -> None:
         """Watches a socket for events. libcurl calls this."""
         c, watched = self._c, self._watched.get(descriptor)
         if events == c.POLL_REMOVE:
@@ -210,7 +215,7 @@ class CurlRequester:
         else:
             self._wake = now() + timeout_ms * 1_000_000
 
-    def _answers(self) -> list[tuple[int, Any]]:
+    def _answers(self) -> list[tuple[int, Response | RequestFailed | StatusError]]:
         """Returns the places of the requests that have ended, with their answers."""
         answers = list[tuple[int, Any]]()
         left = 1

@@ -9,19 +9,22 @@ from itertools import cycle
 from multiprocessing import get_context
 from signal import SIGKILL
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Fact, Phase, Refused, Tier, Unavailable, Wrong
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.quantities import whole
-from dyno.contracts.suite import Opened, Operations, Work, by_name, check_each
+from dyno.contracts.suite import Job, Opened, Operations, Work, by_name, check_each
 from dyno.host.process import die_with_parent
 from dyno.suites._shared.store import OnStore
 from dyno.suites.http import FRESH, KEPT, LINE_END, RANDOM, Requester, RequestOptions, Requests, Target
 from dyno.suites.http.multi import DIGEST, KEPT_BYTES, RequestFailed, Response, StatusError
 from dyno.suites.http.stages import STAGES, Moments, stages
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
 
 BODIES = (b"", b"x", bytes(range(256)) * 40, bytes(300_000))
 PATIENCE_NS = 120_000_000_000
@@ -43,7 +46,7 @@ REMEDIES = {
 def request_all(requester: Requester, places: int, urls: Sequence[str]) -> list[Any]:
     """Requests all URLs, up to `places` at once. Returns the answers in order. Raises Wrong if one is missing."""
     free = list(range(places))
-    answers = [None] * len(urls)
+    answers: list[Response | Exception | None] = [None] * len(urls)
     in_flight = dict[int, int]()
     at = 0
     while at < len(urls) or in_flight:
@@ -60,13 +63,13 @@ def request_all(requester: Requester, places: int, urls: Sequence[str]) -> list[
     return answers
 
 
-def check_connection(target: Target, answer: Any) -> None:
+def check_connection(target: Target, answer: object) -> None:
     """Raises Refused, with a remedy, if the request got no connection to the server."""
     if type(answer) is RequestFailed and answer.number in REMEDIES:
         raise Refused(f"{mask_password(target.url)}: {answer}: {REMEDIES[answer.number]}")
 
 
-def digest_of(target: Target, answer: Any) -> bytes:
+def digest_of(target: Target, answer: object) -> bytes:
     """Returns a body's digest. Raises Refused if no connection or an error status came, and Wrong otherwise."""
     check_connection(target, answer)
     if type(answer) is StatusError:
@@ -129,7 +132,7 @@ NEW_CONNECTIONS = 0.05
 class HttpWorkload(OnStore):
     checks = CHECKS
 
-    def __init__(self, job: Any) -> None:
+    def __init__(self, job: Job) -> None:
         super().__init__(job)
         params = job.params
         self._places, self._requests = int(params["inflight"]), int(params["requests"])
@@ -149,7 +152,7 @@ class HttpWorkload(OnStore):
         if self._job.params["bodies"] == "same":
             super().conformance()
 
-    def port(self, engine: Engine, *arguments: Any) -> Requests:
+    def port(self, engine: Engine, *arguments: object) -> Requests:
         params = self._job.params
         text, header = str(params["send"]), str(params["header"])
         if text.startswith(RANDOM):
@@ -235,7 +238,7 @@ class HttpWorkload(OnStore):
                 known[target.url] = target._replace(size=answer.size, digest=digest)
         self._targets = [known.get(target.url, target) for target in self._targets]
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Requester, client: int, clients: int, round: int) -> Iterator[Work]:
         for start in range(0, self._requests, SLICE):
             count = min(SLICE, self._requests - start)
             # The seed depends only on job, round and slice, so that every engine gets the same requests in the same
@@ -252,7 +255,7 @@ class HttpWorkload(OnStore):
                 places=self._places,
             )
 
-    def _parts(self, answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
+    def _parts(self, answers: Sequence[Response]) -> Mapping[str, Sequence[int]]:
         """Returns the stages of the requests in ns. Requests on a kept connection have fewer stages."""
         parts: dict[str, list[int]] = {name: [] for name in STAGES}
         self._versions.update(answer.version for answer in answers)
@@ -290,7 +293,7 @@ class HttpWorkload(OnStore):
         }
 
 
-def _keep_busy(port: Requests, places: int, urls: Sequence[str], count: Any, parent: int) -> None:
+def _keep_busy(port: Requests, places: int, urls: Sequence[str], count: "Synchronized[int]", parent: int) -> None:
     """Keeps this number of requests in flight, and counts the responses."""
     die_with_parent(parent, SIGKILL)
     following = cycle(urls)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown_name_message
@@ -21,7 +20,7 @@ FIELDS = {
 VARIABLES = {each.split("=")[-1]: (each.split("=")[0], form) for form in FIELDS for each in FIELDS[form].split()}
 
 
-def fill_template(text: str, record: Mapping[str, Any]) -> str:
+def fill_template(text: str, record: Mapping[str, object]) -> str:
     """Returns the text with its variables replaced. Raises UsageError for an unknown variable."""
 
     def replace_variable(match: re.Match[str]) -> str:

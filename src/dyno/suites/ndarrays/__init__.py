@@ -6,11 +6,15 @@ The port is here too, without NumPy, since the parent imports engines' files.
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Suite
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 DTYPE = "f4"
 Region = tuple[slice, ...]
@@ -21,7 +25,7 @@ class Block(NamedTuple):
     """New values of a region. Each axis begins at a border of chunks, and ends at one or at the array's end."""
 
     region: Region
-    values: Any
+    values: "NDArray[np.float32]"
 
 
 class Ndarrays(Protocol):
@@ -31,7 +35,7 @@ class Ndarrays(Protocol):
     def write(self, block: Block) -> object:
         """Replaces values. When it returns, they are stored with the tier's durability."""
 
-    def read(self, region: Region) -> Any:
+    def read(self, region: Region) -> "NDArray[np.float32]":
         """Returns the region as a NumPy array with all axes."""
 
     def close(self) -> None:

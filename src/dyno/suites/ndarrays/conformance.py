@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,7 @@ class Expected:
             sizes[axis] *= max(1, min(count, -(-self.shape[axis] // sizes[axis])))
         return [region for _, region in split_region(self.whole, sizes)]
 
-    def check(self, region: Region, answer: Any) -> int:
+    def check(self, region: Region, answer: object) -> int:
         """Compares a region. Returns the number of compared answers. Raises Wrong."""
         where = ", ".join(f"{part.start}:{part.stop}" for part in region)
         expect(answer, self.block(region).values, f"values of [{where}]")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -12,11 +12,13 @@ from dyno.contracts.roles import PayloadWorkload
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.host.procfs import input_bytes
 from dyno.suites._shared.store import OnStore
-from dyno.suites.ndarrays import conformance, lengths
+from dyno.suites.ndarrays import Ndarrays, conformance, lengths
 from dyno.suites.ndarrays.conformance import BLOCK_BYTES, ITEM_BYTES, Expected
 
 CHECKED_BLOCKS = 5
 """Number of blocks that are read again after the phase `write`, evenly spread."""
+
+T = TypeVar("T")
 
 
 class NdarraysWorkload(OnStore, PayloadWorkload):
@@ -35,7 +37,7 @@ class NdarraysWorkload(OnStore, PayloadWorkload):
         self._done = 0
         """Number of blocks that were written."""
 
-    def port_arguments(self) -> tuple[Any, ...]:
+    def port_arguments(self) -> tuple[object, ...]:
         return self._shape, self._chunks
 
     def prepare(self, phase: Phase) -> None:
@@ -59,7 +61,7 @@ class NdarraysWorkload(OnStore, PayloadWorkload):
     def _axis(phase: Phase) -> int:
         return int(phase.name.split("-")[2])
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Ndarrays, client: int, clients: int, round: int) -> Iterator[Work]:
         if phase.writes:
             # Further rounds would write the same.
             for block in map(self._expected.block, () if round else self._blocks):
@@ -77,12 +79,12 @@ class NdarraysWorkload(OnStore, PayloadWorkload):
             yield self._operation(port.read, region, prod(self._shape) // self._shape[axis] * ITEM_BYTES, check)
 
     def _operation(
-        self, call: Callable[[Any], Any], argument: Any, size: int, check: Callable[[Sequence[Any]], int]
+        self, call: Callable[[T], object], argument: T, size: int, check: Callable[[Sequence[object]], int]
     ) -> Work:
         sizes = None if self._job.spec.floor else [size]
         return Operations(calls=lambda _: (call,), arguments=[argument], check=check, sizes=sizes)
 
-    def _acknowledge(self, answers: Sequence[Any]) -> int:
+    def _acknowledge(self, answers: Sequence[object]) -> int:
         for answer in answers:
             if type(answer) is Failure:
                 raise Wrong(f"block {self._done} was not written: {answer.error}")

@@ -6,11 +6,11 @@ Client processes, which are forked, share the model. Each writes only its own pa
 import mmap
 import random
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.contracts.model import Value
 from dyno.suites.objects.transactions import HEAD, HEAD_BYTES
 
 _BLOCK = 1 << 16
@@ -59,7 +59,7 @@ def client_branch(client: int, phase: str) -> str:
     return f"{phase}-{client}"
 
 
-def _shared_array(*shape: int) -> NDArray[Any]:
+def _shared_array(*shape: int) -> NDArray[np.int64]:
     size = int(np.prod(shape)) * 8
     return np.frombuffer(mmap.mmap(-1, size), dtype=np.int64).reshape(shape)
 
@@ -67,7 +67,7 @@ def _shared_array(*shape: int) -> NDArray[Any]:
 class Model:
     """Parameters, datasets and expected contents of a trial's store, which all phases and clients share."""
 
-    def __init__(self, params: Mapping[str, Any], clients: int, seed: int, judged: bool = True) -> None:
+    def __init__(self, params: Mapping[str, Value], clients: int, seed: int, judged: bool = True) -> None:
         self.objects, self.blobs_each = int(params["objects"]), int(params["blobs"])
         self.dataset, self.blobs = Dataset(int(params["object_size"]), seed), Dataset(int(params["blob_size"]), seed)
         self.transactions, self.seed = int(params["transactions"]), seed

@@ -1,12 +1,10 @@
 """Persistent classes of the stored objects. They need ZODB, so only workers import this module."""
 
-from typing import Any
-
 from BTrees.IOBTree import IOBTree
 from persistent import Persistent
 from persistent.mapping import PersistentMapping
 
-CONTAINERS: dict[str, Any] = {"mapping": PersistentMapping, "btree": IOBTree}
+CONTAINERS: dict[str, type[PersistentMapping] | type[IOBTree]] = {"mapping": PersistentMapping, "btree": IOBTree}
 """Container classes by value of the parameter `container`. Their keys are the numbers of the objects, from 0 up."""
 Branch = IOBTree
 """Class that maps numbers to containers."""

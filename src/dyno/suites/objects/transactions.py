@@ -10,9 +10,13 @@ storage.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns as now
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dyno.contracts.cleanup import finally_, undo_on_error
+
+if TYPE_CHECKING:
+    from persistent.mapping import PersistentMapping
+    from ZODB.DB import DB
 
 PORT = "objects"
 HEAD = b"%016d.%09d."
@@ -24,7 +28,7 @@ class Objects(Protocol):
     """An open database. Engines implement this protocol as a class called with `(engine,)`. Each client has its own
     instance."""
 
-    database: Any
+    database: "DB"
     """The open `ZODB.DB` over the storage, which the engine opens and closes. Clients that are threads of a process
     share it. None for a null engine."""
 
@@ -66,14 +70,14 @@ class Attempts(NamedTuple):
 class Connection:
     """A connection with its own transaction manager, so that clients may be threads."""
 
-    def __init__(self, database: Any) -> None:
+    def __init__(self, database: "DB") -> None:
         from transaction import TransactionManager
 
         self.manager = TransactionManager(explicit=True)
         self.connection = database.open(self.manager)
 
     @contextmanager
-    def writing(self) -> Iterator[Any]:
+    def writing(self) -> Iterator["PersistentMapping"]:
         """Opens a transaction on the root. It commits at the end of the block, or aborts if the block raises."""
         manager = self.manager
         with undo_on_error(manager.abort):
@@ -83,7 +87,7 @@ class Connection:
             manager.commit()
 
     @contextmanager
-    def reading(self) -> Iterator[Any]:
+    def reading(self) -> Iterator["PersistentMapping"]:
         with finally_(self.manager.abort):
             self.manager.begin()
             yield self.connection.root()
@@ -108,7 +112,7 @@ class Transactions:
         self.writing = self._writer.writing
         """Opens an untimed transaction on the root of the database."""
 
-    def _store(self, task: Task, make: Callable[[bytes], Any]) -> None:
+    def _store(self, task: Task, make: Callable[[bytes], object]) -> None:
         """Writes a container with an object that `make` returns for each content."""
         with self._writer.writing() as root:
             container = self._kind()
@@ -176,7 +180,7 @@ class Transactions:
     def write_blobs(self, task: Task) -> None:
         from ZODB.blob import Blob
 
-        def make(content: bytes) -> Any:
+        def make(content: bytes) -> Blob:
             blob = Blob()
             with blob.open("w") as file:
                 file.write(content)
@@ -193,7 +197,7 @@ class Transactions:
                     contents.append(file.read())
         return contents
 
-    def pack(self, _: Any) -> None:
+    def pack(self, _: object) -> None:
         self._port.database.pack()
 
     # -- not timed ------------------------------------------------------------------------------------------
@@ -259,7 +263,7 @@ class NullTransactions:
     def __init__(self, port: Objects) -> None:
         self.forget, self.close = port.forget, port.close
 
-    def _do_nothing(self, _: Any) -> None:
+    def _do_nothing(self, _: object) -> None:
         pass
 
     write = add = update = read = read_again = prefetch = count = write_blobs = read_blobs = pack = _do_nothing

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -17,20 +17,21 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations, check_each
 from dyno.host.process import die_with_parent
 from dyno.suites.objects.dataset import BLOBS, MAX_WRITTEN, OWN, SETS, SHARED, Model, client_branch
-from dyno.suites.objects.transactions import ObjectPosition, Task, Transactions
+from dyno.suites.objects.transactions import Attempts, ObjectPosition, Task, Transactions
 
 SLICE_OBJECTS = 20_000
 MAX_SLICE = 500
 SLICE_BYTES = 64 << 20
 """Maximum numbers of objects, operations, and bytes of blobs in a slice, which are in memory at once."""
 
+T = TypeVar("T")
 Slices = Iterator[Operations]
 
 
 class ClientWork:
     """One client's share of one phase in one round."""
 
-    def __init__(self, model: Model, phase: str, port: Any, client: int, round: int) -> None:
+    def __init__(self, model: Model, phase: str, port: Transactions, client: int, round: int) -> None:
         self._model = model
         self._phase = phase
         self._port = port
@@ -63,9 +64,9 @@ class ClientWork:
 
     def _operations(
         self,
-        call: Callable[[Any], Any],
+        call: Callable[[T], object],
         keys: Sequence[int],
-        argument: Callable[[int], Any],
+        argument: Callable[[int], T],
         check: Callable[[Sequence[int], Sequence[Any]], int],
         **details: Any,
     ) -> Slices:
@@ -88,7 +89,7 @@ class ClientWork:
 
     # -- writes -------------------------------------------------------------------------------------------
 
-    def _write(self, call: Callable[[Task], Any]) -> Slices:
+    def _write(self, call: Callable[[Task], object]) -> Slices:
         """Yields transactions that each write a new container."""
         branch = client_branch(self._client, self._phase)
         written = self._model.written_states(self._phase, self._client)
@@ -100,7 +101,7 @@ class ClientWork:
         def task(key: int) -> Task:
             return Task(branch, key, self._model.contents(branch, key, blobs=self._blobs))
 
-        def acknowledge(part: Sequence[int], answers: Sequence[Any]) -> int:
+        def acknowledge(part: Sequence[int], answers: Sequence[object]) -> int:
             for key, answer in zip(part, answers, strict=False):
                 if type(answer) is Failure:
                     written[key] = 2
@@ -111,7 +112,7 @@ class ClientWork:
         keys = range(start, min(start + self._model.transactions, MAX_WRITTEN))
         return self._operations(call, keys, task, acknowledge)
 
-    def _change(self, call: Callable[[Task], Any], compared: bool = False) -> Slices:
+    def _change(self, call: Callable[[Task], object], compared: bool = False) -> Slices:
         """Yields transactions that each write the next version of all objects in the client's own container.
         `compared`: the answers are the previous contents."""
         model, client = self._model, self._client
@@ -120,7 +121,7 @@ class ClientWork:
         def task(version: int) -> Task:
             return Task(OWN, client, model.contents(OWN, client, version))
 
-        def acknowledge(versions: Sequence[int], answers: Sequence[Any]) -> int:
+        def acknowledge(versions: Sequence[int], answers: Sequence[object]) -> int:
             count = 0
             for version, answer in zip(versions, answers, strict=False):
                 # A transaction that raised may have been committed, so the contents are unsure until the next commit.
@@ -148,7 +149,7 @@ class ClientWork:
                 model.conflicts[client] += sum(answer.lost for answer in attempts)
             return 0
 
-        def parts(answers: Sequence[Any]) -> dict[str, list[int]]:
+        def parts(answers: Sequence[Attempts]) -> dict[str, list[int]]:
             return {"conflicting": [a.lost_ns for a in answers], "committed": [a.committed_ns for a in answers]}
 
         keys, shared = range(self._model.transactions), ObjectPosition(SHARED, 0)
@@ -171,7 +172,7 @@ class ClientWork:
 
         return self._reads(self._port.read, branch, keys, write)
 
-    def _read_once(self, call: Callable[[ObjectPosition], Any], forget: bool = False) -> Slices:
+    def _read_once(self, call: Callable[[ObjectPosition], object], forget: bool = False) -> Slices:
         """Yields the same as `_read`, but only in the first round, since containers are cached afterwards."""
         if self._round:
             return
@@ -179,7 +180,7 @@ class ClientWork:
             self._port.forget()
         yield from self._read(call)
 
-    def _read(self, call: Callable[[ObjectPosition], Any], containers: int | None = None) -> Slices:
+    def _read(self, call: Callable[[ObjectPosition], object], containers: int | None = None) -> Slices:
         """Yields reads of the shared containers in the client's own random order, or of the first `containers`."""
         model = self._model
         # The seed depends on neither engine nor trial, so that all of them get the same inputs.
@@ -192,7 +193,7 @@ class ClientWork:
 
     def _reads(
         self,
-        call: Callable[[ObjectPosition], Any],
+        call: Callable[[ObjectPosition], object],
         branch: str,
         keys: Sequence[int],
         prepare: Callable[[int], None] = lambda key: None,
@@ -203,16 +204,16 @@ class ClientWork:
             prepare(key)
             return ObjectPosition(branch, key)
 
-        def check_one(key: int, answer: Any) -> int:
+        def check_one(key: int, answer: object) -> int:
             what = "blobs" if self._blobs else "container"
             return self._check(answer, self._model.contents(branch, key, blobs=self._blobs), f"{what} {key}")
 
-        def check(part: Sequence[int], answers: Sequence[Any]) -> int:
+        def check(part: Sequence[int], answers: Sequence[object]) -> int:
             return check_each(part, check_one, self._model.judged)(answers)
 
         return self._operations(call, keys, position, check)
 
-    def _check(self, answer: Any, expected: list[bytes], what: str) -> int:
+    def _check(self, answer: object, expected: list[bytes], what: str) -> int:
         if not self._model.judged:
             return 0
         expect(answer, expected, f"{self._phase}, {what}")

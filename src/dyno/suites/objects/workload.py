@@ -72,7 +72,7 @@ def atomicity(opened: Opened[Transactions], tier: Tier | None) -> None:
     """A transaction that fails leaves no trace."""
 
     class Failing(list[bytes]):
-        def __iter__(self) -> Any:
+        def __iter__(self) -> Iterator[bytes]:
             yield from contents(5, 7)
             raise PlannedFailure
 
@@ -252,7 +252,7 @@ class ObjectsWorkload(OnStore, PayloadWorkload):
             port.remove(ObjectPosition(SETS, key))
             model.removed = key + 1
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Transactions, client: int, clients: int, round: int) -> Iterator[Work]:
         return ClientWork(self._model, phase.name, port, client, round).slices()
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
@@ -322,10 +322,10 @@ class ObjectsHistory:
                 else:
                     container[slot] = Item(value.encode())
 
-    def state(self, commits: int) -> Mapping[str, Any]:
+    def state(self, commits: int) -> Mapping[str, bytes]:
         return {slot: value.encode() for slot, value in self._slots.state(commits).items()}
 
-    def found(self, port: Connection) -> Mapping[str, Any]:
+    def found(self, port: Connection) -> Mapping[str, bytes]:
         port.connection.cacheMinimize()
         with port.reading() as root:
             return {slot: item.content for slot, item in root[CONTAINER].items()}

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
@@ -82,22 +82,24 @@ class ThreadedRequester:
 
     def __init__(self, respond: Callable[[StoreRequest], StoreResponse], places: int) -> None:
         self._respond = respond
-        self._done: SimpleQueue[tuple[int, Any]] = SimpleQueue()
-        self._requests: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(places if places > 1 else 0)]
+        self._done: SimpleQueue[tuple[int, object]] = SimpleQueue()
+        self._requests: list[SimpleQueue[StoreRequest | None]] = [
+            SimpleQueue() for _ in range(places if places > 1 else 0)
+        ]
         self._threads = [
             Thread(target=self._serve, args=(place,), daemon=True) for place in range(len(self._requests))
         ]
         for thread in self._threads:
             thread.start()
 
-    def begin(self, place: int, argument: Any) -> None:
+    def begin(self, place: int, argument: StoreRequest) -> None:
         if self._requests:
             self._requests[place].put(argument)
         else:
             self._done.put((place, self._answer(argument)))
 
-    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
-        done: list[tuple[int, Any]] = []
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, object]]:
+        done: list[tuple[int, object]] = []
         with suppress(Empty):
             done.append(self._done.get(timeout=min(wait_ns / 1e9, MAX_WAIT_SECONDS)))
             while True:

@@ -87,7 +87,7 @@ def listed(opened: Opened[Bucket], tier: Tier | None) -> None:
             expect(names, right, f"list of {request.key!r} after {request.other!r}")
 
 
-def _names(answer: Any) -> Sequence[str]:
+def _names(answer: object) -> Sequence[str]:
     if type(answer) is not StoreResponse or answer.names is None:
         raise Wrong(f"a list: {answer!r:.200}")
     return list(answer.names())

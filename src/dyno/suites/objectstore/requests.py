@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from time import perf_counter_ns as now
@@ -88,11 +88,11 @@ class ScriptRunner:
         self._requester = requester
         self._scripts: dict[int, Script] = {}
 
-    def begin(self, place: int, argument: Any) -> None:
+    def begin(self, place: int, argument: Callable[[], Script]) -> None:
         script = self._scripts[place] = argument()
         self._requester.begin(place, next(script))
 
-    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, object]]:
         done = []
         for place, answer in self._requester.ended(wait_ns):
             try:
@@ -140,7 +140,7 @@ def digest_of(answer: StoreResponse) -> bytes:
     return answer.digest or DIGEST(answer.body or b"").digest()
 
 
-def multipart_script(key: str, parts: Sequence[Any]) -> Script:
+def multipart_script(key: str, parts: Sequence[Body]) -> Script:
     """Uploads an object in parts. If a part fails, drops the upload and returns the exception."""
     opened = yield StoreRequest("open", key)
     if isinstance(opened, Exception):
@@ -160,7 +160,7 @@ def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes,
     """Writes, reads, lists, overwrites and deletes an object, and compares each answer with the acknowledged state.
     Returns the members of STALE_CHECKS with an older state, or the exception of the first request that failed."""
     stale = []
-    steps: tuple[tuple[str, StoreRequest, Any], ...] = (
+    steps: tuple[tuple[str, StoreRequest, object], ...] = (
         ("", StoreRequest("put", key, bodies[0]), None),
         ("stale_reads", StoreRequest("get", key), digests[0]),
         ("stale_lists", StoreRequest("list", key, number=2), [key]),

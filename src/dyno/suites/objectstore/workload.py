@@ -14,7 +14,7 @@ from typing import Any
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import expect, same
 from dyno.contracts.model import Fact, Phase, Wrong
-from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
+from dyno.contracts.suite import Failure, InFlight, Job, Operations, Work, check_each
 from dyno.suites import objectstore as p
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objectstore import DIGEST, Bucket, StoreRequest, StoreResponse, Throttled
@@ -42,7 +42,7 @@ SAMPLE = 16
 """Names in each list; requests in flight while loading; objects that are read back after a phase."""
 PREFIXES = {p.PUT: "new/", p.COPY: "copied/", p.MULTIPART: "parts/", p.DELETE: "gone/"}
 """Prefix of the objects that a phase writes or deletes."""
-CheckAnswers = Callable[[Sequence[Any]], int]
+CheckAnswers = Callable[[Sequence[object]], int]
 
 
 class ObjectStoreWorkload(OnStore):
@@ -71,7 +71,7 @@ class ObjectStoreWorkload(OnStore):
         self._stored: dict[str, bytes] = {}
         """Digest of each object whose write was acknowledged; empty for an object that is not read back."""
 
-    def port(self, engine: Engine, *how: Any) -> Bucket:
+    def port(self, engine: Engine, *how: object) -> Bucket:
         port: Bucket = self._job.port(engine, self._size > LARGE_BYTES, float(self._params["patience"]))
         return port
 
@@ -94,7 +94,7 @@ class ObjectStoreWorkload(OnStore):
             time.sleep(self._params["silence"])
 
     @contextmanager
-    def connect(self) -> Iterator[Any]:
+    def connect(self) -> Iterator[object]:
         burst = self._phase == p.BURST
         with closing(self.port(self.engine())) as port:
             with closing(port.asking(self._params["burst"] if burst else self._places, burst)) as requester:
@@ -120,7 +120,7 @@ class ObjectStoreWorkload(OnStore):
                 request, patience = StoreRequest("get", self._names.every[0]), float(self._params["patience"])
                 self._recovered = recovery_seconds(port, request, begun[0], patience)
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: InFlight, client: int, clients: int, round: int) -> Iterator[Work]:
         if round and phase.name in (p.BURST, p.COLD, p.DELETE):
             return
         burst = phase.name == p.BURST
@@ -177,10 +177,10 @@ class ObjectStoreWorkload(OnStore):
 
     def _writes(
         self, name: str, rng: random.Random, keys: Sequence[str], numbers: range
-    ) -> tuple[list[Any], CheckAnswers]:
+    ) -> tuple[Sequence[object], CheckAnswers]:
         """Returns requests that write or delete these keys. Acknowledged ones are compared after the phase."""
         bodies, digests = self._bodies, [self._bodies.right(at) for at in numbers]
-        requests: list[Any]
+        requests: list[object]
         if name == p.MULTIPART:
             body = self._part_bodies.body
             uploads = [[body(at + part) for part in range(self._parts)] for at in numbers]
@@ -197,13 +197,13 @@ class ObjectStoreWorkload(OnStore):
         else:
             requests = [StoreRequest("put", key, bodies.body(at)) for key, at in zip(keys, numbers, strict=True)]
 
-        def remember(at: int, answer: Any) -> int:
+        def remember(at: int, answer: object) -> int:
             self._stored[keys[at]] = digests[at]
             return 0
 
         return requests, check_each(range(len(keys)), remember)
 
-    def _reads(self, name: str, rng: random.Random, numbers: range) -> tuple[list[Any], CheckAnswers]:
+    def _reads(self, name: str, rng: random.Random, numbers: range) -> tuple[Sequence[object], CheckAnswers]:
         # A cold phase reads each object once.
         if name == p.COLD:
             targets = list(numbers)
@@ -239,8 +239,8 @@ class ObjectStoreWorkload(OnStore):
         digests = [bodies.right(target, at, at + length) for target, at in zip(targets, starts, strict=True)]
         return requests, check_each(digests, lambda right, answer: _expect(digest_of(answer), right, "body"))
 
-    def _visibility(self, round: int, numbers: range) -> tuple[list[Any], CheckAnswers]:
-        def count_stale(_: Any, answer: list[str]) -> int:
+    def _visibility(self, round: int, numbers: range) -> tuple[Sequence[object], CheckAnswers]:
+        def count_stale(_: object, answer: list[str]) -> int:
             self._counts.update(answer)
             return len(STALE_CHECKS)
 
@@ -264,7 +264,7 @@ class ObjectStoreWorkload(OnStore):
             self._burst = answers
         return check(answers)
 
-    def _sizes(self, name: str) -> Any:
+    def _sizes(self, name: str) -> Callable[[Sequence[StoreResponse]], Sequence[int]] | None:
         if name in (p.PUT, p.MULTIPART):
             if name == p.MULTIPART:
                 moved = self._parts * self._params["part"]
@@ -275,7 +275,7 @@ class ObjectStoreWorkload(OnStore):
             return lambda answers: [answer.size for answer in answers]
         return None
 
-    def _latencies(self, phase: Phase) -> Any:
+    def _latencies(self, phase: Phase) -> Callable[[Sequence[StoreResponse]], Mapping[str, Sequence[int]]] | None:
         if phase.name == p.BURST:
             return lambda answers: self._latencies_by_tenth()
         if phase.parts:
@@ -344,7 +344,7 @@ def _joined_digest(parts: Sequence[memoryview]) -> bytes:
     return digest.digest()
 
 
-def _expect(got: Any, right: Any, what: str) -> int:
+def _expect(got: object, right: object, what: str) -> int:
     expect(got, right, f"wrong {what}")
     return 1
 

@@ -1,11 +1,10 @@
 """The suite `oltp`: conformance checks, checks of a tool's report, and a trial that checks the data afterwards."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dyno.contracts.equality import expect, same
 from dyno.contracts.model import Absent, Phase, Tier, Wrong
-from dyno.contracts.suite import Opened, Report, by_name
+from dyno.contracts.suite import Job, Opened, Report, by_name
 from dyno.suites._shared.store import ToolWorkload, plausible
 from dyno.suites.oltp import PGBENCH, Load, SysbenchTables, Transactions
 
@@ -104,7 +103,7 @@ WARM_NS = 2 * 10**9
 class OltpWorkload(ToolWorkload):
     checks = CHECKS
 
-    def __init__(self, job: Any) -> None:
+    def __init__(self, job: Job) -> None:
         super().__init__(job)
         params = job.params
         self._tables = SysbenchTables(int(params["tables"]), int(params["table_size"]), str(params["distribution"]))

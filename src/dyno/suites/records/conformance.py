@@ -1,8 +1,7 @@
 """Conformance checks of the port `records`, which compare a store with a dict. They depend on no engine."""
 
 import random
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from dyno.contracts.equality import PlannedFailure, expect
 from dyno.contracts.model import Tier, Wrong
@@ -104,7 +103,7 @@ def delete(opened: Opened[Records], tier: Tier) -> None:
 def atomicity(opened: Opened[Records], tier: Tier) -> None:
     """A transaction that fails leaves no trace."""
 
-    def failing_records() -> Any:
+    def failing_records() -> Iterator[Record]:
         # Yield more records than an engine sends in one batch: those already sent must be rolled back too.
         for number in range(2_500):
             yield record(f"new{number}", "2")

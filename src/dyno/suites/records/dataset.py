@@ -14,12 +14,12 @@ from binascii import b2a_base64
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import shake_128
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.equality import same
+from dyno.contracts.model import Value
 from dyno.contracts.native import load_native
 from dyno.suites.records import mix_of
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
@@ -120,7 +120,7 @@ def following_records(versions: NDArray[np.int32], dataset: Dataset, number: int
     return numbers
 
 
-def record_strings(answer: Any) -> tuple[str, str, str] | None:
+def record_strings(answer: object) -> tuple[str, str, str] | None:
     """Returns name, location and stub of a record; None unless the answer is a dict of exactly these three strings.
     It requires exact types, so that hashing and comparing use Python's own methods rather than an engine's."""
     if type(answer) is not dict or len(answer) != 3:
@@ -136,7 +136,7 @@ def record_strings(answer: Any) -> tuple[str, str, str] | None:
     return None
 
 
-def answer_hash(version: int, answer: Any) -> int:
+def answer_hash(version: int, answer: object) -> int:
     """Returns a hash of an answer and of its expected version; 0 for an answer that is not shaped like a record.
     Since the hash includes the version, a stale answer that was right earlier doesn't pass."""
     strings = record_strings(answer)
@@ -145,13 +145,13 @@ def answer_hash(version: int, answer: Any) -> int:
     return hash((version, strings))
 
 
-def python_answer_hashes(versions: NDArray[np.int64], answers: Sequence[Any]) -> NDArray[np.int64]:
+def python_answer_hashes(versions: NDArray[np.int64], answers: Sequence[object]) -> NDArray[np.int64]:
     """Returns `answer_hash` of each answer with its version."""
     pairs = zip(versions.tolist(), answers, strict=True)
     return np.fromiter((answer_hash(version, answer) for version, answer in pairs), np.int64, len(answers))
 
 
-def _native_answer_hashes(versions: NDArray[np.int64], answers: Sequence[Any]) -> NDArray[np.int64]:
+def _native_answer_hashes(versions: NDArray[np.int64], answers: Sequence[object]) -> NDArray[np.int64]:
     hashes = np.empty(len(answers), dtype=np.int64)
     _native.marks(np.ascontiguousarray(versions), answers if type(answers) is list else list(answers), hashes)
     return hashes
@@ -167,7 +167,7 @@ class Model:
     each other's acknowledged writes.
     """
 
-    def __init__(self, params: Mapping[str, Any], clients: int, seed: int, judged: bool = True) -> None:
+    def __init__(self, params: Mapping[str, Value], clients: int, seed: int, judged: bool = True) -> None:
         records, count = int(params["records"]), params["operations"]
         if count == "all":
             self.operations = records
@@ -204,7 +204,7 @@ class Model:
             return None
         return self.dataset.record(number, version)
 
-    def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> NDArray[np.bool_]:
+    def right(self, numbers: Sequence[int], answers: Sequence[object]) -> NDArray[np.bool_]:
         """Returns whether each answer is the record as the store must hold it now, up to the end of the shorter
         sequence. An answer is compared as a whole the first time, and by its hash afterwards: the less a check does
         between slices, the less of the engine's memory it evicts from the processor's caches."""

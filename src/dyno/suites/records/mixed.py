@@ -106,7 +106,7 @@ class _Replay:
             work.snapshot = work.model.versions.copy()
         self._known = work.snapshot
 
-    def __call__(self, answers: Sequence[Any]) -> int:
+    def __call__(self, answers: Sequence[object]) -> int:
         self._work.snapshot = None
         return check_each(self._operations, self._check)(answers)
 
@@ -132,7 +132,7 @@ class _Replay:
             self._known[number] = operation.version
         return int(operation.kind != "insert")
 
-    def _check_not_older(self, number: int, answer: Any) -> None:
+    def _check_not_older(self, number: int, answer: object) -> None:
         """Raises Wrong unless the answer is the whole record, in a version not older than the snapshot's."""
         if self._known is not None:
             known = int(self._known[number])
@@ -142,7 +142,7 @@ class _Replay:
         if version < known or not same(answer, self._work.dataset.record(number, version)):
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
 
-    def _check_scan(self, number: int, answer: Any, length: int) -> int:
+    def _check_scan(self, number: int, answer: Sequence[object], length: int) -> int:
         """Checks a scan while other clients insert records: in order, from the right key, whole, with all records of
         the snapshot, and perhaps with newer ones. Returns the number of compared records."""
         work, dataset = self._work, self._work.dataset
@@ -171,7 +171,7 @@ class _Replay:
         return len(names)
 
 
-def version_of(answer: Any) -> int:
+def version_of(answer: object) -> int:
     """Returns the version at the start of a record's stub; less than ABSENT if there is none."""
     strings = record_strings(answer)
     if strings is None:

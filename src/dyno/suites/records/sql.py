@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from dyno.contracts.cleanup import transaction
 from dyno.suites.records.port import Key, Reader, Record, Records
 
+T = TypeVar("T")
 FIELDS = "name, location, stub"
 
 
@@ -52,7 +53,7 @@ class SqlReader(Reader):
         self._indexed = indexed
         self._many = many
 
-    def prepare_statement(self, statement: str) -> Any:
+    def prepare_statement(self, statement: str) -> object:
         """Returns the statement in the form that `execute` accepts."""
         return statement
 
@@ -201,13 +202,13 @@ class RecordTable(Records):
         return existed
 
 
-def batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(items)
     while batch := list(islice(rest, size)):
         yield batch
 
 
-def _peek(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
+def _peek(items: Iterable[T]) -> tuple[list[T], Iterable[T]]:
     """Returns up to two items, which tell one from many, and an iterator over all items."""
     rest = iter(items)
     first = list(islice(rest, 2))

@@ -20,7 +20,7 @@ from dyno.suites._shared.permutation import Shuffled
 from dyno.suites.records import SCAN_LENGTH
 from dyno.suites.records.dataset import ABSENT, Model, answer_hashes, following_records
 from dyno.suites.records.draws import draw
-from dyno.suites.records.port import INDEXES, Key, Record, Records
+from dyno.suites.records.port import INDEXES, Key, Reader, Record, Records
 
 # Number of records in a slice of writes. Slices of reads are far smaller, since answers wait in memory for their
 # check and evict the engine's data from the processor's caches (measured: a sixth of LMDB's throughput).
@@ -82,16 +82,16 @@ class ClientWork:
 
     # -- checks -------------------------------------------------------------------------------------------
 
-    def expect(self, got: Any, expected: Any, what: str) -> None:
+    def expect(self, got: object, expected: object, what: str) -> None:
         if self.judged and not same(got, expected):
             raise Wrong(f"{what}: {difference(got, expected)}")
 
-    def expect_count(self, got: Any, count: int, what: str) -> None:
+    def expect_count(self, got: object, count: int, what: str) -> None:
         """Raises Wrong unless `got` is a list of `count` items."""
         if self.judged and not is_list(got, count):
             raise Wrong(f"{what}: got {shorten(got)}, expected a list of {count}")
 
-    def check_all_current(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
+    def check_all_current(self, numbers: Sequence[int], answers: Sequence[object]) -> int:
         """Calls `check_current` for each answer. Skips operations that raised."""
         if not self.judged:
             return 0
@@ -101,7 +101,7 @@ class ClientWork:
                 self.check_current(numbers[index], answers[index])
         return int(right.sum())
 
-    def check_current(self, number: int, answer: Any) -> int:
+    def check_current(self, number: int, answer: object) -> int:
         if self.judged:
             self.expect(answer, self.model.current(number), f"{self._phase}, record {number}")
         return int(self.judged)
@@ -153,7 +153,7 @@ class ClientWork:
         def build(batch: Sequence[int]) -> list[Record]:
             return [self.dataset.record(number) for number in batch]
 
-        def check(batch: Sequence[int], olds: Any) -> int:
+        def check(batch: Sequence[int], olds: object) -> int:
             if not blind:
                 self.expect(olds, [None] * len(batch), "old values of new records")
             self.model.versions[batch] = 0
@@ -167,10 +167,10 @@ class ClientWork:
     def update(self) -> Slices:
         model = self.model
 
-        def build(batch: Sequence[Any]) -> list[Record]:
+        def build(batch: Sequence[tuple[int, int]]) -> list[Record]:
             return [self.dataset.record(number, version) for number, version in batch]
 
-        def check(batch: Sequence[Any], olds: Any) -> int:
+        def check(batch: Sequence[tuple[int, int]], olds: Sequence[object]) -> int:
             self.expect_count(olds, len(batch), "old values")
             # If a batch replaces a record twice, the old record of the second time is the new one of the first.
             before = np.array([version - 1 for _, version in batch], dtype=np.int64)
@@ -191,7 +191,7 @@ class ClientWork:
         def build(batch: Sequence[int]) -> list[Key]:
             return [self.dataset.key(number) for number in batch]
 
-        def check(batch: Sequence[int], existed: Any) -> int:
+        def check(batch: Sequence[int], existed: object) -> int:
             self.expect(existed, [True] * len(batch), "whether deleted records existed")
             self.model.versions[batch] = ABSENT
             return len(batch)
@@ -232,7 +232,7 @@ class ClientWork:
         else:
             yield from slices(min(int(self.model.txn), SLICE), bind, around=self.port.reading)
 
-    def _check_all(self, numbers: Sequence[int]) -> Callable[[Sequence[Any]], int]:
+    def _check_all(self, numbers: Sequence[int]) -> Callable[[Sequence[object]], int]:
         return partial(self.check_all_current, numbers)
 
     def rand_key(self, fraction: float = 1.0) -> Slices:
@@ -242,7 +242,7 @@ class ClientWork:
         if batch == 1:
             return self._reads(numbers, lambda reader: (reader.get,), lambda _, number: key(number), self._check_all)
 
-        def check_batch(group: Sequence[int], answer: Any) -> int:
+        def check_batch(group: Sequence[int], answer: Sequence[object]) -> int:
             self.expect_count(answer, len(group), f"{self._phase}, a batch from record {group[0]} on")
             return self.check_all_current(group, answer)
 
@@ -258,7 +258,7 @@ class ClientWork:
     def rand_index(self) -> Slices:
         """Yields a lookup of every record, by reversed name and by reversed location in turn."""
 
-        def bind(reader: Any) -> Sequence[Callable[[Any], Any]]:
+        def bind(reader: Reader) -> Sequence[Callable[[str], Record | None]]:
             return [reader.finder(index) for index in INDEXES]
 
         def argument(index: int, number: int) -> str:
@@ -278,7 +278,7 @@ class ClientWork:
             SCAN_SLICE,
         )
 
-    def check_scan(self, number: int, answer: Any, length: int = SCAN_LENGTH) -> int:
+    def check_scan(self, number: int, answer: Sequence[object], length: int = SCAN_LENGTH) -> int:
         """Checks that a scan from record `number` on is complete, in order, and has no other records."""
         if not self.judged:
             return 0

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import difference, same, shorten
@@ -101,7 +102,7 @@ def _entries(model: Model, reader: Reader, phase: str) -> int:
     return compared
 
 
-def _name(entry: Any) -> bytes:
+def _name(entry: object) -> bytes:
     """Returns the name in an index entry; empty for a malformed entry."""
     if type(entry) is bytes:
         parts: list[bytes] = entry.split(b"\0")
@@ -129,7 +130,7 @@ def _walk(model: Model, reader: Reader, phase: str) -> int:
     walked = 0
     more = True
 
-    def out_of_place(got: Any, expected: Any) -> Wrong:
+    def out_of_place(got: object, expected: object) -> Wrong:
         return Wrong(f"after {phase}, record {walked:,} in key order: {difference(got, expected)}")
 
     while more and walked < MAX_WALKED:
@@ -151,7 +152,7 @@ def _walk(model: Model, reader: Reader, phase: str) -> int:
     return walked
 
 
-def _expect(model: Model, phase: str, number: int, got: Any) -> None:
+def _expect(model: Model, phase: str, number: int, got: object) -> None:
     if not model.right([number], [got])[0]:
         expected = model.current(number)
         raise Wrong(f"after {phase} the store holds {shorten(got)} where {shorten(expected)} was expected")
@@ -209,7 +210,7 @@ def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
 class NativeReader:
     """Reader whose operations are native calls, except scans, for which some servers need two requests."""
 
-    def __init__(self, reader: Any, exchange: Exchange) -> None:
+    def __init__(self, reader: Reader, exchange: Exchange) -> None:
         self._reader, self._exchange = reader, exchange
         self.get = NativeCall(reader.get, exchange)
         self.scanner, self.get_many = reader.scanner, reader.get_many
@@ -246,17 +247,17 @@ class RecordsWorkload(RemoteStore, NativeWorkload, PayloadWorkload):
         self._dataset = self._model.dataset
         self._indexed = False
 
-    def port(self, engine: Engine, *how: Any) -> Records:
+    def port(self, engine: Engine, *how: bool) -> Records:
         return open_port(self._job, engine, *how)
 
-    def port_arguments(self) -> tuple[Any, ...]:
+    def port_arguments(self) -> tuple[bool]:
         return (self._indexed,)
 
     def caveats(self) -> Iterable[Caveat]:
         if PORT not in self._job.spec.ports and not NATIVE:
             yield Caveat("python-keys", "keys are packed in Python, as the native module is not built: takes longer")
 
-    def native_port(self, phase: Phase) -> Callable[[Any], Any] | None:
+    def native_port(self, phase: Phase) -> type[NativeRecords] | None:
         if self._job.options.get(CLIENT) != NATIVE_CLIENT:
             return None
         if SUITE.can_load_natively(phase.name, self._job.params):
@@ -295,13 +296,13 @@ class RecordsWorkload(RemoteStore, NativeWorkload, PayloadWorkload):
                 port.insert([self._dataset.record(number) for number in batch])
                 self._model.versions[batch] = 0
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Records, client: int, clients: int, round: int) -> Iterator[Work]:
         phase_work = PHASE_WORK[phase.name]
         if phase_work.once and round > 0:
             return iter(())
         return phase_work.build(ClientWork(self._model, phase.name, port, client, clients, round))
 
-    def describe_store(self) -> Any:
+    def describe_store(self) -> dict[str, object]:
         versions = zlib.compress(self._model.versions.tobytes(), 1)
         return {**super().describe_store(), "indexed": self._indexed, "versions": versions}
 
@@ -329,7 +330,7 @@ class RecordsWorkload(RemoteStore, NativeWorkload, PayloadWorkload):
             return verify(self._model, port, phase.name, self._indexed)
 
 
-def _versions(state: Any) -> Any:
+def _versions(state: Mapping[str, Any]) -> NDArray[np.int32]:
     return np.frombuffer(zlib.decompress(state["versions"]), dtype=np.int32)
 
 
@@ -352,10 +353,10 @@ class RecordsHistory:
                 [{"name": slot, "location": slot.upper(), "stub": str(value)} for slot, value in writes.items()]
             )
 
-    def state(self, commits: int) -> Mapping[str, Any]:
+    def state(self, commits: int) -> Mapping[str, object]:
         return self._slots.state(commits)
 
-    def found(self, port: Records) -> Mapping[str, Any]:
+    def found(self, port: Records) -> Mapping[str, object]:
         with port.reading() as reader:
             records = reader.scanner(2 * SLOTS)(("", ""))
             for record in records:

@@ -37,16 +37,16 @@ class SelftestWorkload(OnStore):
 
     checks = CHECKS
 
-    def port_arguments(self) -> tuple[Any, ...]:
+    def port_arguments(self) -> tuple[int, ...]:
         return (int(self._job.params["work"]),)
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
         return self._job.port(engine, *(arguments or self.port_arguments()))
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Synthetic, client: int, clients: int, round: int) -> Iterator[Work]:
         operation, count = port.operation(), int(self._job.params["operations"])
 
-        def check(number: int, answer: Any) -> int:
+        def check(number: int, answer: object) -> int:
             expect(answer, number, f"operation {number}")
             return 1
 

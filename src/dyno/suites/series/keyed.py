@@ -1,14 +1,20 @@
 """The port `series` on an ordered key-value store, with an entry for each sample and for each variable's name."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.suites.series import samples
 from dyno.suites.series.port import Array, SampleBatch, Samples, Series
 from dyno.suites.series.sql import missing_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 KEY = Struct(">IQ")
 """Key of a sample, big-endian, so that keys have the order of variables and times."""
@@ -57,7 +63,7 @@ class KeyedSeries(Series):
         for name, column in batch._replace(pv=self._numbers.to_store(batch.pv))._asdict().items():
             (keys if name in ("pv", "ts") else values)[name] = column
 
-        def rows(array: Any) -> Iterable[bytes]:
+        def rows(array: NDArray[np.void]) -> Iterable[bytes]:
             whole, width = array.tobytes(), array.dtype.itemsize
             return (whole[at : at + width] for at in range(0, len(whole), width))
 

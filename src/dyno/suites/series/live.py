@@ -13,9 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import process_time_ns, sleep, time_ns
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dyno.contracts.model import Absent, Fact, Refused, Unavailable, Wrong
 from dyno.contracts.rank import rank
@@ -29,6 +30,9 @@ from dyno.suites.series.dataset import SECOND
 from dyno.suites.series.ioc import database, names
 from dyno.suites.series.port import SampleBatch, Series
 from dyno.suites.series.samples import Digest, SampleRow
+
+if TYPE_CHECKING:
+    from p4p.client.thread import Context, Subscription
 
 MODULES = ("softioc", "p4p")
 CONNECT_S = 60
@@ -82,7 +86,7 @@ def _run_ioc(home: Path, variables: int, hz: int) -> Iterator[dict[str, str]]:
 class EventReceiver:
     """Receives events in a thread. The events of a variable remain in order."""
 
-    def __init__(self, context: Any, variables: Sequence[str]) -> None:
+    def __init__(self, context: "Context", variables: Sequence[str]) -> None:
         self._rows = list[SampleRow]()
         self.seen = set[int]()
         """Numbers of the variables that have sent an event."""
@@ -90,7 +94,7 @@ class EventReceiver:
         """Numbers of the variables that the library has notified of events."""
         self._over = False
         self._error: Exception | None = None
-        self._subscriptions: dict[int, Any] = {}
+        self._subscriptions: dict[int, Subscription] = {}
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         fields = _FIELDS.format(QUEUE)
@@ -258,8 +262,8 @@ class LiveRun:
         return verify.verify_digest(verify.digest_of(port.all()), self.digest)
 
 
-def _seconds(begin: int, acknowledged: Sequence[int], lags: Sequence[Any]) -> list[Mapping[str, int]]:
-    by_second: dict[int, list[Any]] = {}
+def _seconds(begin: int, acknowledged: Sequence[int], lags: Sequence[NDArray[np.int64]]) -> list[Mapping[str, int]]:
+    by_second: dict[int, list[NDArray[np.int64]]] = {}
     for at, lag in zip(acknowledged, lags, strict=True):
         by_second.setdefault((at - begin) // SECOND, []).append(np.maximum(lag, 0))
     points = list[Mapping[str, int]]()

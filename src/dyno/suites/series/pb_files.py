@@ -7,7 +7,6 @@ Files of other types are skipped and counted.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,18 +63,18 @@ class PbDataset:
         first, last = np.searchsorted(array["ts"], [start, end])
         return self._rows(pv, array[first:last])
 
-    def _rows(self, pv: int, rows: NDArray[Any]) -> SampleBatch:
+    def _rows(self, pv: int, rows: NDArray[np.void]) -> SampleBatch:
         columns = (np.ascontiguousarray(rows[name]) for name in SAMPLE_DTYPE.names or ())
         return SampleBatch(np.full(len(rows), pv, "i4"), *columns)
 
 
-def _read(files: Path) -> tuple[dict[str, list[NDArray[Any]]], int]:
+def _read(files: Path) -> tuple[dict[str, list[NDArray[np.void]]], int]:
     """Returns samples by the name of the variable, one array for each file, and the number of skipped files."""
     try:
         from epicsarchiver.retrieval import pb
     except ImportError:
         raise Refused(f"PB files need epicsarchiver: {installation.extra_command('archiver')}") from None
-    pieces: dict[str, list[NDArray[Any]]] = {}
+    pieces: dict[str, list[NDArray[np.void]]] = {}
     left_out = 0
     for path in sorted(files.rglob(f"*{PB}")) if files.is_dir() else [files]:
         try:
@@ -97,10 +96,10 @@ def _read(files: Path) -> tuple[dict[str, list[NDArray[Any]]], int]:
     return pieces, left_out
 
 
-def _store(pieces: list[NDArray[Any]], path: Path) -> NDArray[Any]:
+def _store(pieces: list[NDArray[np.void]], path: Path) -> NDArray[np.void]:
     """Sorts samples by time, keeps the last sample of each time, and stores them as an array on disk."""
     whole = np.concatenate(pieces)
     whole = whole[np.argsort(whole["ts"], kind="stable")]
     np.save(path, whole[np.append(whole["ts"][1:] != whole["ts"][:-1], True)])
-    stored: NDArray[Any] = np.load(path, mmap_mode="r")
+    stored: NDArray[np.void] = np.load(path, mmap_mode="r")
     return stored

@@ -3,11 +3,17 @@
 Functions import NumPy when called, since the parent imports engines' files, which import this module.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyarrow.csv import ConvertOptions
 
 SampleRow = tuple[int, int, float, int, int]
 """A sample: variable, time, value, status, severity."""
@@ -45,7 +51,7 @@ class Digest:
         return f"{self.count:,} samples of digest {self.total:016x}"
 
 
-def is_typed(batch: Any) -> bool:
+def is_typed(batch: object) -> TypeGuard[SampleBatch]:
     """Returns whether `batch` is a SampleBatch of arrays of equal length with exactly the port's types."""
     import numpy as np
 
@@ -59,26 +65,26 @@ def is_typed(batch: Any) -> bool:
     )
 
 
-def batch(columns: Sequence[Any]) -> SampleBatch:
+def batch(columns: Sequence[object]) -> SampleBatch:
     """Returns a batch from sequences of numbers or arrays, in the order of the fields."""
     return SampleBatch(*_arrays(columns, FIELDS))
 
 
-def samples(columns: Sequence[Any]) -> Samples:
+def samples(columns: Sequence[object]) -> Samples:
     return Samples(*_arrays(columns, FIELDS[1:]))
 
 
-def buckets(columns: Sequence[Any]) -> Buckets:
+def buckets(columns: Sequence[object]) -> Buckets:
     return Buckets(*_arrays(columns, ("ts", "val", "val", "val")))
 
 
-def _arrays(columns: Sequence[Any], names: Iterable[str]) -> list[Array]:
+def _arrays(columns: Sequence[object], names: Iterable[str]) -> list[Array]:
     import numpy as np
 
     return [np.ascontiguousarray(values, DTYPES[name]) for name, values in zip(names, columns, strict=True)]
 
 
-def columns_of(rows: Sequence[Sequence[Any]], names: int = len(FIELDS)) -> list[Sequence[Any]]:
+def columns_of(rows: Sequence[Sequence[object]], names: int = len(FIELDS)) -> list[Sequence[Any]]:
     """Transposes rows of a client library to columns."""
     if rows:
         return list(zip(*rows, strict=True))
@@ -90,7 +96,7 @@ def rows_of(batch: SampleBatch) -> Iterable[tuple[Any, ...]]:
     return zip(*(values.tolist() for values in batch), strict=True)
 
 
-def to_csv(batch: SampleBatch) -> Any:
+def to_csv(batch: SampleBatch) -> pyarrow.Buffer:
     """Returns CSV without a header, as a buffer. Floats have the shortest text of the same value."""
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv
@@ -100,7 +106,7 @@ def to_csv(batch: SampleBatch) -> Any:
     return stream.getvalue()
 
 
-def batch_of_table(table: Any, name: str, rest: Sequence[str], numbers: Mapping[str, int]) -> SampleBatch:
+def batch_of_table(table: pyarrow.Table, name: str, rest: Sequence[str], numbers: Mapping[str, int]) -> SampleBatch:
     """Converts an Arrow table or record batch whose rows have the dictionary-encoded name of their variable, in the
     column `name`. `numbers`: the port's number of each name. `rest`: columns of time, value, status, severity."""
     import numpy as np
@@ -113,7 +119,7 @@ def batch_of_table(table: Any, name: str, rest: Sequence[str], numbers: Mapping[
     return batch([known[names.indices.to_numpy()], *(table.column(field).to_numpy() for field in rest)])
 
 
-def csv_types(names: str, whole: Sequence[str], doubles: Sequence[str]) -> Any:
+def csv_types(names: str, whole: Sequence[str], doubles: Sequence[str]) -> ConvertOptions:
     """Returns column types for Arrow's CSV reader, which would otherwise guess them from the first rows."""
     import pyarrow
     from pyarrow import csv
@@ -159,7 +165,7 @@ class VariableIds:
             return numbers
         return self.stored[numbers]
 
-    def from_store(self, ids: Any) -> Array:
+    def from_store(self, ids: object) -> Array:
         import numpy as np
 
         array = np.ascontiguousarray(ids, "i4")

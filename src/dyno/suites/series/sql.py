@@ -100,7 +100,7 @@ class SqlSeries:
                 self._execute(add_name(self.mark), pair)
         return VariableIds(names, [*known.items(), *new])
 
-    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+    def columns(self, statement: str, values: Sequence[object], count: int) -> Sequence[Sequence[Any]]:
         """Returns the statement's result as `count` columns."""
         return samples.columns_of(self._execute(statement, values).fetchall(), count)
 
@@ -128,7 +128,7 @@ class SqlSeries:
     def latest(self) -> SampleBatch:
         return self.batch(self.columns(self.last, (), 5))
 
-    def batch(self, columns: Sequence[Any]) -> SampleBatch:
+    def batch(self, columns: Sequence[object]) -> SampleBatch:
         """Returns a batch from columns with the store's ids."""
         return samples.batch([self.numbers.from_store(columns[0]), *columns[1:]])
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from dyno.contracts.engine import Nodes
 from dyno.contracts.equality import difference, expect, same
 from dyno.contracts.model import Fact, Refused, Wrong
 from dyno.suites.series.dataset import Dataset
-from dyno.suites.series.port import DTYPES, FIELDS, Buckets, SampleBatch, Samples, Series, downsample
+from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples, Series, downsample
 from dyno.suites.series.samples import Digest, is_typed, latest_versions
 
 MEAN_ERROR = 1e-12
@@ -20,7 +19,7 @@ PATIENCE_SECONDS, RETRY_SECONDS = 60.0, 0.5
 """Time that a cluster on a busy machine may take to notice that a node is gone, and the interval of retries."""
 
 
-def verify_samples(what: str, got: Any, right: Samples) -> int:
+def verify_samples(what: str, got: object, right: Samples) -> int:
     """Compares all fields exactly. Returns the number of compared samples."""
     if type(got) is not Samples:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Samples")
@@ -29,7 +28,7 @@ def verify_samples(what: str, got: Any, right: Samples) -> int:
     return _expect_same(what, Samples._fields, got, right)
 
 
-def verify_latest(got: Any, right: SampleBatch) -> int:
+def verify_latest(got: object, right: SampleBatch) -> int:
     """Compares the last sample of each variable. `right` has the order of the variables."""
     if not is_typed(got):
         raise Wrong(f"the latest samples: {_kind(got)}")
@@ -39,7 +38,7 @@ def verify_latest(got: Any, right: SampleBatch) -> int:
     return _expect_same("the latest samples", FIELDS, [values[order] for values in got], right)
 
 
-def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
+def verify_buckets(what: str, got: object, samples: Samples, bucket: int) -> int:
     """Compares buckets with the summaries of `samples`."""
     right = downsample(samples, bucket)
     if type(got) is not Buckets:
@@ -56,7 +55,7 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     return len(right.ts)
 
 
-def _expect_same(what: str, names: Sequence[str], got: Sequence[Any], right: Sequence[Any]) -> int:
+def _expect_same(what: str, names: Sequence[str], got: Sequence[object], right: Sequence[Array]) -> int:
     """Compares columns exactly. Returns their length."""
     for name, values, wanted in zip(names, got, right, strict=True):
         expect(values, wanted, f"{what}: {name}")
@@ -69,7 +68,7 @@ def verify_digest(digest: Digest, reference: Digest) -> int:
     return 1
 
 
-def digest_of(pieces: Iterable[Any], digest: Digest | None = None) -> Digest:
+def digest_of(pieces: Iterable[object], digest: Digest | None = None) -> Digest:
     """Returns the digest of batches of `Series.all`, added to `digest` if it is given."""
     digest = Digest() if digest is None else digest
     for piece in pieces:
@@ -79,7 +78,7 @@ def digest_of(pieces: Iterable[Any], digest: Digest | None = None) -> Digest:
     return digest
 
 
-def _kind(got: Any) -> str:
+def _kind(got: object) -> str:
     if type(got) is not SampleBatch:
         return f"got {type(got).__name__}, expected a SampleBatch"
     kinds = ", ".join(
@@ -96,7 +95,7 @@ class Survival:
     """Kills the cluster's last node while `insert` writes the batch that follows the first `percent` percent of all
     batches. Compares the acknowledged samples with those that the remaining nodes return."""
 
-    def __init__(self, server: Any, dataset: Dataset, percent: int) -> None:
+    def __init__(self, server: object, dataset: Dataset, percent: int) -> None:
         if not isinstance(server, Nodes) or server.count < 2:
             raise Refused("has no node to lose: kill_percent needs a cluster that Dyno starts")
         if server.copies < 2:
@@ -181,7 +180,7 @@ def _concatenate(pieces: list[SampleBatch]) -> SampleBatch:
     return SampleBatch(*(np.concatenate(parts) for parts in zip(empty, *pieces, strict=True)))
 
 
-def _rows(*columns: Any) -> Any:
+def _rows(*columns: Array) -> Array:
     """Returns an array of the bytes of each row."""
     rows = np.rec.fromarrays(columns)
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))

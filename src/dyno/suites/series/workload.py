@@ -8,13 +8,14 @@ from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter_ns as now
 from time import sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.model import Absent, Fact, Phase, Wrong
+from dyno.contracts.model import Absent, Fact, Phase, Value, Wrong
 from dyno.contracts.roles import PayloadWorkload, TrialFactsWorkload
 from dyno.contracts.suite import Bulk, Failure, Job, Operations, Reported, Work, check_each
 from dyno.host.filesystem import size_on_disk
@@ -26,12 +27,15 @@ from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, SampleBatch, S
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.verify import Survival
 
+if TYPE_CHECKING:
+    from dyno.suites.series.live import LiveRun
+
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
 POLL_S, PATIENCE_S = 0.001, 60
 """Interval at which a sample is polled until it is readable, and the time after which polling is an error."""
 
 
-def dataset(params: Mapping[str, Any], seed: int, directory: Path) -> Dataset:
+def dataset(params: Mapping[str, Value], seed: int, directory: Path) -> Dataset:
     """Returns the dataset that the parameters select. `directory`: place for its arrays."""
     if params["archive"]:
         # Import here, since only PB files need this library.
@@ -49,7 +53,7 @@ class ClientWork:
     def __init__(
         self,
         model: Model,
-        params: Mapping[str, Any],
+        params: Mapping[str, Value],
         seed: int,
         phase: str,
         port: Series,
@@ -105,7 +109,7 @@ class ClientWork:
             yield self._make_insert(insert_and_poll, arrival, parts=parts)
 
     def _make_insert(self, call: Callable[[SampleBatch], Any], arrival: Arrival, **details: Any) -> Operations:
-        def acknowledge(answers: Sequence[Any]) -> int:
+        def acknowledge(answers: Sequence[object]) -> int:
             for answer in answers:
                 if type(answer) is Failure and self._survival is not None:
                     # A failure counts as an error. Only acknowledged batches must survive.
@@ -148,7 +152,11 @@ class ClientWork:
             yield self._read(self._port.latest, (), None, lambda got: verify.verify_latest(got, self._model.latest()))
 
     def _read(
-        self, call: Callable[..., Any], arguments: tuple[Any, ...], right: Samples | None, check: Callable[[Any], int]
+        self,
+        call: Callable[..., object],
+        arguments: tuple[object, ...],
+        right: Samples | None,
+        check: Callable[[object], int],
     ) -> Operations:
         """Returns a read, which counts as many items as `right` has samples, or one if that is None."""
         return Operations(
@@ -177,7 +185,7 @@ class ClientWork:
                 check_waiting()
                 yield (True,)
 
-        def read_all(turns: Iterable[Any]) -> bool:
+        def read_all(turns: Iterable[object]) -> bool:
             """Reads all samples. Returns whether it finished before the time was over."""
             nonlocal count
             turn = iter(turns)
@@ -231,10 +239,10 @@ class SeriesWorkload(OnStore, PayloadWorkload, TrialFactsWorkload):
         percent = 0 if job.spec.floor else int(job.params["kill_percent"])
         self._survival = Survival(job.server, self._dataset, percent) if percent else None
         """Set if a node is killed in the middle of `insert`."""
-        self._live: Any = None
+        self._live: LiveRun | None = None
         """The `LiveRun` of the phase `live`, once that phase has begun."""
 
-    def port_arguments(self) -> tuple[Any, ...]:
+    def port_arguments(self) -> tuple[Sequence[str]]:
         live = self._live is not None
         return (live_names(int(self._job.params["live_variables"])) if live else self._dataset.names,)
 
@@ -276,7 +284,7 @@ class SeriesWorkload(OnStore, PayloadWorkload, TrialFactsWorkload):
                     self._model.add(arrival)
         self._written = True
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Series, client: int, clients: int, round: int) -> Iterator[Work]:
         if self._live is not None:
             return iter([Reported(partial(self._live.run, port), self._live.check)])
         work = ClientWork(self._model, self._job.params, self._job.seed, phase.name, port, round, self._survival)
@@ -350,7 +358,7 @@ class SeriesHistory:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._digests = [blake2b(digest_size=16) for _ in NAMES]
-        self._states: list[Mapping[str, Any]] = [{}]
+        self._states: list[Mapping[str, bytes]] = [{}]
 
     def open(self, engine: Engine) -> AbstractContextManager[Series]:
         return closing(self._job.port(engine, NAMES))
@@ -358,7 +366,7 @@ class SeriesHistory:
     def commit(self, port: Series, number: int) -> None:
         port.insert(self._batch(number))
 
-    def state(self, commits: int) -> Mapping[str, Any]:
+    def state(self, commits: int) -> Mapping[str, bytes]:
         while len(self._states) <= commits:
             # A batch is later than all previous ones, so its samples come last.
             batch = self._batch(len(self._states) - 1)
@@ -370,7 +378,7 @@ class SeriesHistory:
             )
         return self._states[commits]
 
-    def found(self, port: Series) -> Mapping[str, Any]:
+    def found(self, port: Series) -> Mapping[str, bytes]:
         port.settle()
         pieces = list(port.all())
         if not pieces:
@@ -395,7 +403,7 @@ class SeriesHistory:
         return SampleBatch(*(np.asarray(values, DTYPES[name]) for name, values in zip(FIELDS, columns, strict=True)))
 
 
-def _bytes(batch: SampleBatch, selected: Any) -> bytes:
+def _bytes(batch: SampleBatch, selected: NDArray[np.bool_]) -> bytes:
     """Returns the bytes of the selected samples, row by row, so that a digest can be continued with later samples."""
     rows = np.empty(int(selected.sum()), [(name, DTYPES[name]) for name in FIELDS[1:]])
     for name, values in zip(FIELDS[1:], batch[1:], strict=True):

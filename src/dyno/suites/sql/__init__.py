@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.model import Phase, Preset, UsageError, Value
 from dyno.contracts.roles import EngineEntry, FileDefinedSuite, Flag, FlaggedSuite, NativeSuite, RemoteSuite
@@ -49,14 +49,14 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
     native_limits = "it has \\gset, or a transaction, a lock or a setting that is not within BEGIN; ...; COMMIT;"
     definition: Definition
 
-    def inline_definition(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    def inline_definition(self, definition: Mapping[str, object], base: Path) -> dict[str, object]:
         from dyno.suites.sql.inlining import inline_definition
 
         return inline_definition(definition, base)
 
     def apply_flags(
-        self, values: Mapping[str, Any], definition: Mapping[str, Any] | None, engines: Sequence[EngineEntry]
-    ) -> Mapping[str, Any]:
+        self, values: Mapping[str, object], definition: Mapping[str, object] | None, engines: Sequence[EngineEntry]
+    ) -> Mapping[str, object]:
         if "query" in values:
             if definition is not None:
                 raise UsageError("-q and a plan file with [sql] exclude each other")
@@ -71,7 +71,7 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
             definition = {**definition, "change": values["change"]}
         return definition
 
-    def apply_definition(self, definition: Mapping[str, Any]) -> None:
+    def apply_definition(self, definition: Mapping[str, object]) -> None:
         from dyno.suites.sql.definition import parse_definition
 
         self.definition = parse_definition(definition)

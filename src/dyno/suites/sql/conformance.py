@@ -39,7 +39,7 @@ WRITES = (
 class Kind(NamedTuple):
     types: tuple[str, str, str]
     """The type's name in ClickHouse, in MariaDB, and elsewhere."""
-    values: Sequence[Any]
+    values: Sequence[object]
 
 
 KINDS = {
@@ -85,7 +85,7 @@ def ask(port: Sql, statement: str, *values: Any) -> Any:
     return port.statement(statement.split("§"))(values)
 
 
-def canonical(value: Any) -> Any:
+def canonical(value: object) -> object:
     """Returns a value in the form in which the answers of engines are compared."""
     if isinstance(value, (bool, int, float, Decimal)):
         if value == int(value):
@@ -96,7 +96,7 @@ def canonical(value: Any) -> Any:
     return value
 
 
-def expect_rows(got: Any, rows: Sequence[tuple[Any, ...]], what: str) -> None:
+def expect_rows(got: object, rows: Sequence[tuple[object, ...]], what: str) -> None:
     """Checks an answer, which must be a list of tuples, in order."""
     if type(got) is not list or any(type(row) is not tuple for row in got):
         raise Wrong(f"{what}: got {got!r:.80}, expected a list of tuples")
@@ -107,7 +107,7 @@ def rows(port: Sql, table: str) -> Any:
     return ask(port, f"SELECT id, value FROM {table} ORDER BY id")
 
 
-def fill_table(port: Sql, table: str, kind: Kind = KINDS["whole"]) -> list[tuple[Any, ...]]:
+def fill_table(port: Sql, table: str, kind: Kind = KINDS["whole"]) -> list[tuple[int, object]]:
     """Creates a table, loads the values and NULL, and returns the rows."""
     create(port, table, kind)
     values = [*kind.values, None]

@@ -193,7 +193,7 @@ def _variant(name: str, changes: Any, data: Mapping[str, Any]) -> DefinedVariant
     return DefinedVariant(definition, Variant(options, everywhere=changes.keys() != {"settings"}))
 
 
-def _settings(where: str, data: Any) -> dict[str, dict[str, Value]]:
+def _settings(where: str, data: object) -> dict[str, dict[str, Value]]:
     """Returns the options of each engine. The engine's own settings may be a table. Raises UsageError."""
     engines: dict[str, dict[str, Value]] = {}
     for engine, options in as_table(where, data).items():
@@ -207,7 +207,7 @@ def _settings(where: str, data: Any) -> dict[str, dict[str, Value]]:
     return engines
 
 
-def _scalar(where: str, value: Any) -> Value:
+def _scalar(where: str, value: object) -> Value:
     """Returns a number or a text; 'on' or 'off' for a truth value. Raises UsageError."""
     if isinstance(value, bool):
         if value:
@@ -218,14 +218,14 @@ def _scalar(where: str, value: Any) -> Value:
     return value
 
 
-def _file(table: Any) -> Any:
+def _file(table: object) -> object:
     """Returns the path of an inlined table with a file; another table as it is."""
     if isinstance(table, dict) and "sha256" in table:
         return table["file"]
     return table
 
 
-def _check_there(data: Mapping[str, Any], transactions: Iterable[Transaction]) -> None:
+def _check_there(data: Mapping[str, object], transactions: Iterable[Transaction]) -> None:
     """Raises UsageError unless the keys that say where the tables come from fit together."""
     if data.get("data", THERE) != THERE:
         raise UsageError(f'sql.data: expected "{THERE}", or the tables in [sql.tables], got {literal(data["data"])}')
@@ -244,7 +244,7 @@ def _check_there(data: Mapping[str, Any], transactions: Iterable[Transaction]) -
                     raise UsageError(f"{script.where}, line {statement.line}: {effect}: {REMEDY}")
 
 
-def _transaction(name: str, data: Any) -> Transaction:
+def _transaction(name: str, data: object) -> Transaction:
     where = f"sql.transactions.{name}"
     if not isinstance(data, Mapping) or "script" not in data:
         raise UsageError(f'{where}: script is missing; add script = "SELECT 1"')
@@ -308,13 +308,13 @@ def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
     return StoreCheck(_text(f"{where}.says", data.get("says", query)), query, how, value)
 
 
-def as_table(where: str, value: Any) -> dict[str, Any]:
+def as_table(where: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{where}: expected a table, got {literal(value)}")
     return value
 
 
-def _check_keys(where: str, data: Mapping[str, Any], keys: Iterable[str], what: str = "key") -> None:
+def _check_keys(where: str, data: Mapping[str, object], keys: Iterable[str], what: str = "key") -> None:
     for key in data:
         if key not in keys:
             raise UsageError(unknown_name_message(f"{where}: {what}", key, list(keys)))
@@ -326,7 +326,7 @@ def _name(where: str, name: str) -> str:
     return name
 
 
-def _text(where: str, value: Any) -> str:
+def _text(where: str, value: object) -> str:
     if not isinstance(value, str) or len(value) > MOST_TEXT:
         raise UsageError(f"{where}: expected a text of at most {MOST_TEXT:,} characters, got {literal(value)}")
     return value

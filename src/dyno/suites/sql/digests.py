@@ -66,7 +66,7 @@ FAILED = Digest(0, 0, 0, (0,) * COUNT)
 
 
 def digests(
-    answers: Sequence[Any], ordered: bool, tolerance: float, columns: Sequence[int] | None = None
+    answers: Sequence[object], ordered: bool, tolerance: float, columns: Sequence[int] | None = None
 ) -> list[Digest]:
     """Returns the digests of operations' answers. `columns`: positions of the columns that are compared; None: all of
     them, () for none, so that only the number of rows is."""
@@ -103,7 +103,7 @@ def agree(one: Digest, other: Digest) -> bool:
 
 
 def _of_rows(
-    rows: Sequence[Sequence[Any]], ranks: NDArray[np.int64] | None, tolerance: float, columns: Sequence[int] | None
+    rows: Sequence[Sequence[object]], ranks: NDArray[np.int64] | None, tolerance: float, columns: Sequence[int] | None
 ) -> Hashes:
     """Returns the hashes of each row, in the order of the digest's fields."""
     hashes = np.zeros((FIELDS, len(rows)), np.uint64)
@@ -114,7 +114,7 @@ def _of_rows(
     for start in range(0, len(rows), ROWS):
         part = rows[start : start + ROWS]
         sums = hashes[:, start : start + ROWS]
-        others: list[Iterable[Any]] = []
+        others: list[Iterable[object]] = []
         for place in range(width) if columns is None else columns:
             values = list(map(itemgetter(place), part))
             others.append(_add_column(sums, values, np.full(len(part), place + 1, np.uint64), tolerance))
@@ -128,7 +128,7 @@ def _of_rows(
     return hashes
 
 
-def _add_column(sums: Hashes, values: Sequence[Any], places: Hashes, tolerance: float) -> Iterable[Any]:
+def _add_column(sums: Hashes, values: Sequence[Any], places: Hashes, tolerance: float) -> Iterable[object]:
     """Adds the hashes of a column's numbers to those of its rows. Returns the other values, and _NUMBER for numbers.
     `places`: the place of each value in its row."""
     kinds = set(map(type, values))
@@ -143,7 +143,7 @@ def _add_column(sums: Hashes, values: Sequence[Any], places: Hashes, tolerance: 
     return _add_any(sums, values, places, tolerance)
 
 
-def _add_any(sums: Hashes, values: Sequence[Any], places: Hashes, tolerance: float) -> list[Any]:
+def _add_any(sums: Hashes, values: Sequence[object], places: Hashes, tolerance: float) -> list[object]:
     """Does the same for values of any types."""
     others = list[Any]()
     integers = dict[int, int]()
@@ -188,7 +188,7 @@ def _add_any(sums: Hashes, values: Sequence[Any], places: Hashes, tolerance: flo
     return others
 
 
-def _add_list(sums: Hashes, values: Sequence[Any], place: Hashes, tolerance: float) -> Sequence[Any]:
+def _add_list(sums: Hashes, values: Sequence[object], place: Hashes, tolerance: float) -> Sequence[object]:
     """Does the same for a value that is a list, as if it were a column."""
     inner = np.zeros((FIELDS, len(values)), np.uint64)
     others = _add_column(inner, values, np.arange(1, len(values) + 1, dtype=np.uint64), tolerance)
@@ -197,14 +197,16 @@ def _add_list(sums: Hashes, values: Sequence[Any], place: Hashes, tolerance: flo
     return [other for _, other in zip(values, others, strict=False)]
 
 
-def _add_integers(sums: Hashes, at: Any, integers: NDArray[np.int64], places: Hashes) -> None:
+def _add_integers(sums: Hashes, at: slice | list[int], integers: NDArray[np.int64], places: Hashes) -> None:
     codes = _mix_numbers(integers.view(np.uint64) * _STEP + places * _PLACE)
     for field in (COMMON, EXACT, *range(GRIDS, FIELDS)):
         sums[field, at] += codes
     sums[KINDS, at] += _mix_numbers(places * _PLACE)
 
 
-def _add_fractions(sums: Hashes, at: Any, numbers: Any, places: Hashes, tolerance: float) -> None:
+def _add_fractions(
+    sums: Hashes, at: slice | list[int], numbers: NDArray[np.float64], places: Hashes, tolerance: float
+) -> None:
     for grid, (whole, codes) in enumerate(grids(tolerance).codes(numbers)):
         mixed = _mix_numbers(codes.view(np.uint64) * _STEP + places * _PLACE + np.where(whole, np.uint64(0), _CELL))
         sums[GRIDS + grid, at] += mixed
@@ -219,5 +221,5 @@ def _mix_numbers(numbers: Hashes) -> Hashes:
     return numbers ^ (numbers >> np.uint64(31))
 
 
-def _hash(value: Any) -> int:
+def _hash(value: object) -> int:
     return int.from_bytes(blake2b(repr(value).encode(), digest_size=8).digest(), "big")

@@ -18,7 +18,7 @@ from dyno.suites.sql.definition import ANY, as_table
 DEEPEST = 10
 
 
-def inline_definition(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+def inline_definition(data: Mapping[str, object], base: Path) -> dict[str, object]:
     """Returns the definition with the texts of all files that it names, and with absolute paths and hashes of data
     files, so that it no longer depends on `base`, the directory of the plan file. Raises UsageError."""
     definition = _plain("sql", data)
@@ -41,7 +41,7 @@ def inline_definition(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
     return dict(definition)
 
 
-def _inline_texts(where: str, definition: dict[str, Any], base: Path) -> None:
+def _inline_texts(where: str, definition: dict[str, object], base: Path) -> None:
     """Replaces the names of files with texts by engine, in a definition or a variant of one. Raises UsageError."""
     for key in ("schema", "after"):
         if key in definition:
@@ -74,7 +74,7 @@ def _printable(where: str, text: str, keep: str = "") -> str:
     return text
 
 
-def _texts(where: str, value: Any, base: Path) -> dict[str, str]:
+def _texts(where: str, value: object, base: Path) -> dict[str, str]:
     """Returns the text by engine. A value of one line that ends with .sql names a file, beside which there may be
     others: order.mariadb.sql replaces order.sql for MariaDB."""
     if isinstance(value, dict):

@@ -55,7 +55,7 @@ class Step(NamedTuple):
     begin: bytes = b""
     """The request that begins a new transaction, which is sent together with the statement's own."""
 
-    def request(self, inputs: tuple[Any, ...]) -> tuple[bytes, int]:
+    def request(self, inputs: tuple[object, ...]) -> tuple[bytes, int]:
         """Returns the request, and its number of responses."""
         if self.statement is None:
             return self.begin, 1
@@ -66,7 +66,7 @@ class Step(NamedTuple):
     def responses(self) -> int:
         return 1 + bool(self.begin and self.statement)
 
-    def answer(self, response: Any) -> Any:
+    def answer(self, response: object) -> object:
         if self.statement is None:
             return 0
         return self.statement.answer(response)
@@ -91,13 +91,13 @@ class NativeTransaction:
         self._responses = sum(step.responses for step in self._steps)
         self._aborts: Sequence[str] = port.aborts
 
-    def request(self, inputs: tuple[Any, ...]) -> Request:
+    def request(self, inputs: tuple[object, ...]) -> Request:
         requests = tuple(step.request(inputs) for step in self._steps)
         if self._responses == 1:
             return requests[0][0]
         return requests
 
-    def answer(self, inputs: tuple[Any, ...], response: Any) -> Any:
+    def answer(self, inputs: tuple[object, ...], response: Any) -> object:
         if self._responses == 1:
             responses = [response]
         else:
@@ -111,7 +111,7 @@ class NativeTransaction:
             return answers[0]
         return tuple(answers)
 
-    def failed(self, inputs: tuple[Any, ...], failure: Failure) -> Failure:
+    def failed(self, inputs: tuple[object, ...], failure: Failure) -> Failure:
         """Marks the failure if the engine aborted the transaction because of others."""
         code = failure.error.partition(":")[0]
         if code in self._aborts:
@@ -125,11 +125,11 @@ class NativeMix:
     def __init__(self, members: Sequence[NativeTransaction]) -> None:
         self._members = members
 
-    def request(self, argument: tuple[int, tuple[Any, ...]]) -> Request:
+    def request(self, argument: tuple[int, tuple[object, ...]]) -> Request:
         return self._members[argument[0]].request(argument[1])
 
-    def answer(self, argument: tuple[int, tuple[Any, ...]], response: Any) -> Any:
+    def answer(self, argument: tuple[int, tuple[object, ...]], response: object) -> object:
         return self._members[argument[0]].answer(argument[1], response)
 
-    def failed(self, argument: tuple[int, tuple[Any, ...]], failure: Failure) -> Failure:
+    def failed(self, argument: tuple[int, tuple[object, ...]], failure: Failure) -> Failure:
         return self._members[argument[0]].failed(argument[1], failure)

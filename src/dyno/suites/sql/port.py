@@ -1,9 +1,12 @@
 """The port `sql`: statements of the user on a SQL database."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dyno.contracts.model import MAY_WRITE, Caveat, Refused
+
+if TYPE_CHECKING:
+    from dyno.contracts.engine import Server
 
 ISOLATIONS = ("read-uncommitted", "read-committed", "repeatable-read", "serializable")
 ESCAPED = Caveat("escaped", "its client library writes parameters into the statement's text, escaped")
@@ -64,7 +67,7 @@ class Protection(NamedTuple):
     """Whether the client library writes values into the text."""
 
 
-def check_there(session: Session, server: Any, database: str) -> None:
+def check_there(session: Session, server: "Server | None", database: str) -> None:
     """Raises Refused unless the session may work in the user's own database, which is called `database`."""
     if server is None or server.own:
         raise Refused("the tables that are there are those of your own server: name it by url=")
@@ -87,7 +90,7 @@ class Sql(Protocol):
     def define(self, script: str) -> None:
         """Executes the statements of a schema, which semicolons separate."""
 
-    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    def load(self, table: str, columns: Mapping[str, Sequence[object]]) -> None:
         """Appends rows to a table, in one transaction, by the engine's way to load many rows.
 
         `columns` has the values of each column by name, all of the same length: None, bool, int, float, Decimal,

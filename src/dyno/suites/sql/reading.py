@@ -38,7 +38,7 @@ class ReadingPort:
     def define(self, script: str) -> None:
         raise Refused(f"a session that only reads executes no schema: {REMEDY}")
 
-    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    def load(self, table: str, columns: Mapping[str, Sequence[object]]) -> None:
         raise Refused(f"a session that only reads loads no rows: {REMEDY}")
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
@@ -47,7 +47,7 @@ class ReadingPort:
             run: Callable[[Sequence[Any]], Any] = self._port.statement(pieces, named)
             return run
 
-        def begin(values: Sequence[Any]) -> Any:
+        def begin(values: Sequence[object]) -> object:
             self.rollback()
             if named:
                 return ([], [])

@@ -25,7 +25,7 @@ _TEXT: Mapping[type, Callable[[Any], str]] = {
 }
 
 
-def blocks(columns: Mapping[str, Sequence[Any]], binary: str = "") -> Iterator[bytes]:
+def blocks(columns: Mapping[str, Sequence[object]], binary: str = "") -> Iterator[bytes]:
     """Yields the rows of columns of the same length, as UTF-8. Bytes are hexadecimal digits after `binary`."""
     texts: dict[type, Callable[[Any], str]] = {**_TEXT, bytes: lambda value: binary + value.hex()}
     fields = [(texts[type(value)](value) for value in values) for values in columns.values()]

@@ -219,7 +219,7 @@ def _kinds(*arguments: Array) -> str:
     return ""
 
 
-def _arithmetic(function: Any, fits: Callable[[int, int], bool]) -> Callable[..., Array | None]:
+def _arithmetic(function: np.ufunc, fits: Callable[[int, int], bool]) -> Callable[..., Array | None]:
     def calculate(one: Array, other: Array) -> Array | None:
         kind = _kinds(one, other)
         if kind == "i":
@@ -235,7 +235,7 @@ def _arithmetic(function: Any, fits: Callable[[int, int], bool]) -> Callable[...
     return calculate
 
 
-def _finite(function: Any, *arguments: Array) -> Array | None:
+def _finite(function: np.ufunc, *arguments: Array) -> Array | None:
     with np.errstate(all="ignore"):
         result: Array = function(*arguments)
     if np.isfinite(result).all():
@@ -255,11 +255,11 @@ def _quotient(one: Array, other: Array) -> Array | None:
     return None
 
 
-def _make_comparison(function: Any) -> Callable[..., Array | None]:
+def _make_comparison(function: np.ufunc) -> Callable[..., Array | None]:
     return lambda *arguments: function(*arguments) if _kinds(*arguments) else None
 
 
-def _of_integers(function: Any) -> Callable[..., Array | None]:
+def _of_integers(function: Callable[..., Array | None]) -> Callable[..., Array | None]:
     return lambda *arguments: function(*arguments) if _kinds(*arguments) == "i" else None
 
 

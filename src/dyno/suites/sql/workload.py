@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -59,13 +59,13 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         """Whether clients open an embedded store for reading, so that statements reach no other files either."""
         self._before: dict[str, Any] = {}
         """Answers of the checks' queries before the phase."""
-        self._found: dict[str, Sequence[Any]] = {}
+        self._found: dict[str, Sequence[object]] = {}
         """Values of the variables that are to be chosen from a query's rows."""
         self._rights = Rights()
         self._recordings: dict[tuple[str, int], Recording] = {}
         """By phase and client; in the clients' processes."""
 
-    def port_arguments(self) -> tuple[Any, ...]:
+    def port_arguments(self) -> tuple[Session]:
         session = self._definition.session
         return (session._replace(read_only=session.read_only or self._reading),)
 
@@ -140,7 +140,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
                 port.define(after)
         self._written = True
 
-    def describe_store(self) -> Any:
+    def describe_store(self) -> dict[str, object]:
         home = self._job.home / ANSWERS
         files = {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
         return {**super().describe_store(), "found": self._found, "answers": files}
@@ -156,7 +156,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
-    def native_port(self, phase: Phase) -> Callable[[Any], Any] | None:
+    def native_port(self, phase: Phase) -> type[NativeSql] | None:
         if self._job.options.get(CLIENT) != NATIVE_CLIENT:
             return None
         scripts = [script for each in self._members(phase) for script in each.scripts.values()]
@@ -166,7 +166,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
 
     # -- operations -----------------------------------------------------------------------------------------
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Sql | NativeSql, client: int, clients: int, round: int) -> Iterator[Work]:
         kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
         call = self._call(kinds, port)
         record = self._get_recording(phase, kinds, client)
@@ -181,7 +181,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             if left <= 0:
                 return
             if alone:
-                arguments: Sequence[Any] = inputs
+                arguments: Sequence[object] = inputs
             else:
                 arguments = list(zip(positions, inputs, strict=True))
             if alone:
@@ -341,7 +341,9 @@ class Recording:
         self._commits: Counter[str] = Counter()
         self._known: Counter[int] = Counter()
 
-    def check(self, number: int, positions: list[int], inputs: list[tuple[Any, ...]], answers: Sequence[Any]) -> int:
+    def check(
+        self, number: int, positions: list[int], inputs: list[tuple[object, ...]], answers: Sequence[object]
+    ) -> int:
         """Judges the first answers of a batch. Returns the number of compared answers. Raises Wrong."""
         if not self._judged:
             return 0
@@ -365,10 +367,10 @@ class Recording:
         (self._home / f"{self._client}.commits").write_text(json.dumps(self._commits))
         return len(answers)
 
-    def _digests(self, positions: Sequence[int], answers: Sequence[Any]) -> list[Digest]:
+    def _digests(self, positions: Sequence[int], answers: Sequence[object]) -> list[Digest]:
         """Returns the digests of a batch's answers."""
         # Answers with the same columns are digested together.
-        groups: dict[tuple[int, tuple[int, ...] | None], dict[int, Any]] = {}
+        groups: dict[tuple[int, tuple[int, ...] | None], dict[int, object]] = {}
         for at, answer in enumerate(answers):
             each = self._kinds.transactions[positions[at]]
             if type(answer) is Failure or each.compare == NONE:
@@ -384,14 +386,14 @@ class Recording:
                 found[at] = one
         return found
 
-    def _format_answer(self, position: int, answer: Any) -> Any:
+    def _format_answer(self, position: int, answer: object) -> object:
         each = self._kinds.transactions[position]
         if type(answer) is Failure or each.compare in (NONE, COUNT):
             return None
         rows, columns = _columns(each, answer)
         return format_rows(rows, each.tolerance, columns)
 
-    def _count(self, digests: Sequence[Digest], answers: Sequence[Any]) -> None:
+    def _count(self, digests: Sequence[Digest], answers: Sequence[object]) -> None:
         self._counts["judged"] += len(answers)
         results = (one if type(one) is tuple else (one,) for one in answers)
         self._counts["empty"] += sum(all(type(rows) is list and not rows for rows in each) for each in results)

@@ -13,6 +13,8 @@ from uuid import UUID
 from dyno.contracts.equality import same
 from dyno.suites.sql.grids import close, grids
 
+Results = Sequence[Sequence[Sequence[object]]]
+"""Rows of each statement of a transaction, as plain JSON."""
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d*)?(?:Z|[+-]00(?::?00)?)?")
 _TIME_LENGTH = 19
 
@@ -91,7 +93,7 @@ def rows_of(answer: Any) -> list[list[tuple[Any, ...]]]:
     return [[(each,)] if type(each) is int else each for each in results]
 
 
-def rows_agree(one: Any, other: Any, ordered: bool, tolerance: float) -> bool:
+def rows_agree(one: Results, other: Results, ordered: bool, tolerance: float) -> bool:
     """Returns whether two answers, as `format_rows` returns them, agree value by value."""
     if [len(rows) for rows in one] != [len(rows) for rows in other]:
         return False
@@ -114,15 +116,15 @@ def rows_agree(one: Any, other: Any, ordered: bool, tolerance: float) -> bool:
     return True
 
 
-def _order(row: Sequence[Any]) -> Any:
+def _order(row: Sequence[object]) -> tuple[list[tuple[str, str]], list[float]]:
     exact = [(type(each).__name__, str(each)) for each in row if type(each) is not float]
     return exact, [each for each in row if type(each) is float]
 
 
-def format_rows(answer: Any, tolerance: float, columns: Sequence[int] | None = None) -> list[list[list[Any]]]:
+def format_rows(answer: object, tolerance: float, columns: Sequence[int] | None = None) -> list[list[list[object]]]:
     """Returns the rows of an answer in canonical form, as plain JSON."""
 
-    def plain(row: Sequence[Any]) -> list[Any]:
+    def plain(row: Sequence[object]) -> list[object]:
         if columns is None:
             values = row
         else:
@@ -149,7 +151,7 @@ def normalize_rows(rows: Any, ordered: bool) -> Any:
     return [sorted(part, key=repr) for part in each]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if type(value) is list:
         return list(map(_plain, value))
     if type(value) is bytes:

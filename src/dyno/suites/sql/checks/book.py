@@ -9,14 +9,18 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from dyno.contracts.equality import shorten
 from dyno.contracts.model import Fact
-from dyno.suites.sql.checks.answers import rows_agree
+from dyno.suites.sql.checks.answers import Results, rows_agree
 from dyno.suites.sql.digests import Digest
 from dyno.suites.sql.grids import COUNT
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 WHOLE = 1_000
 """Number of each client's first answers that are kept completely."""
@@ -27,7 +31,7 @@ FRACTIONS = "declare their columns with digits for these, such as timestamp(6)"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.0*[1-9]\d*)?")
 
 
-def _type() -> Any:
+def _type() -> np.dtype[np.void]:
     import numpy as np
 
     return np.dtype([("number", "<u8"), *((name, "<u8") for name in Digest._fields[:-1]), ("grids", "<u8", (COUNT,))])
@@ -40,7 +44,7 @@ class Record:
         self.home, self._client = home, client
         self.path, self._rows = home / f"{client}.digests", home / f"{client}.rows"
 
-    def add(self, first: int, digests: Sequence[Digest], rows: Callable[[int], Any]) -> None:
+    def add(self, first: int, digests: Sequence[Digest], rows: Callable[[int], object]) -> None:
         """Appends the answers of the operations from number `first` on. `rows(n)`: the n-th of these answers as plain
         JSON, None if it failed."""
         import numpy as np
@@ -53,7 +57,7 @@ class Record:
             for at in range(min(len(digests), WHOLE - first)):
                 file.write(json.dumps([first + at, rows(at)]) + "\n")
 
-    def digests(self) -> Any:
+    def digests(self) -> NDArray[np.void]:
         """Returns the records, an array in the order of operations; each is there once."""
         import numpy as np
 
@@ -63,7 +67,7 @@ class Record:
             found = np.empty(0, _type())
         return found[np.unique(found["number"], return_index=True)[1]]
 
-    def rows(self) -> dict[int, Any]:
+    def rows(self) -> dict[int, Results]:
         if not self._rows.exists():
             return {}
         lines = map(json.loads, self._rows.read_text().splitlines())
@@ -192,7 +196,14 @@ class Book:
         return dict(line.split("\t") for line in lines)
 
     def _describe_difference(
-        self, records: Sequence[Record], home: Path, engine: str, row: str, client: int, number: int, describe: Any
+        self,
+        records: Sequence[Record],
+        home: Path,
+        engine: str,
+        row: str,
+        client: int,
+        number: int,
+        describe: Callable[[int, int], str],
     ) -> str:
         """Returns the first difference from a group. Names the engine, because the text is also printed in the rows
         of others."""
@@ -215,7 +226,7 @@ class Book:
         return said
 
 
-def lost_fractions(rows: Any, other: Any) -> bool:
+def lost_fractions(rows: object, other: object) -> bool:
     """Returns whether all times of an answer are whole seconds, unlike those of another."""
     fractions = [{match[1] for match in _TIME.finditer(json.dumps(each))} for each in (rows, other)]
     return fractions[0] == {None} and fractions[1] - {None} != set()

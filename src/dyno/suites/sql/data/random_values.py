@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any, AnyStr
 from uuid import UUID
 
 import numpy as np
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from dyno.suites._shared.permutation import Permutation
 from dyno.suites._shared.zipf import zipf_candidates
 from dyno.suites.sql.data.generators import Generator
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -133,14 +136,14 @@ def positions(generator: Generator, random: Random, count: int, order: int) -> I
     return Permutation(count, order).numbers_at(ranks)
 
 
-def values(generator: Generator, random: Random, seed: int) -> list[Any]:
+def values(generator: Generator, random: Random, seed: int) -> Sequence[object]:
     """Returns a value for each row, by a generator without a reference. `seed` decides which numbers of a range are
     frequent."""
     if generator.kind == "zipf":
         theta, low, high = generator.arguments
         count = high - low + 1
         order = Permutation(count, key_of(seed, low, high))
-        result: list[Any] = (order.numbers_at(random.zipf(count, theta)) + low).tolist()
+        result: Sequence[object] = (order.numbers_at(random.zipf(count, theta)) + low).tolist()
     else:
         result = _MAKERS[generator.kind](random, *generator.arguments)
     return result
@@ -180,7 +183,7 @@ def _normal(random: Random, mean: float, deviation: float, digits: int | None) -
     return drawn
 
 
-def _choose(random: Random, choices: Sequence[Any], weights: Sequence[float]) -> list[Any]:
+def _choose(random: Random, choices: Sequence[object], weights: Sequence[float]) -> list[object]:
     ends = np.cumsum(weights)
     which = np.searchsorted(ends, random.shares(0) * ends[-1], side="right").clip(0, len(choices) - 1)
     return list(map(choices.__getitem__, which.tolist()))
@@ -216,7 +219,7 @@ def _octets(random: Random, count: int) -> NDArray[np.uint8]:
     return np.stack(words, axis=1).view(np.uint8)[:, :count]
 
 
-def _cut(joined: Any, random: Random, low: int, high: int) -> list[Any]:
+def _cut(joined: AnyStr, random: Random, low: int, high: int) -> list[AnyStr]:
     """Cuts the joined values of all rows, which have `high` characters or bytes each, and shortens them to random
     sizes."""
     starts = [high * row for row in range(len(random))]
@@ -232,13 +235,13 @@ def _uuid(random: Random) -> list[UUID]:
     return [UUID(int=upper << 64 | lower) for upper, lower in zip(high.tolist(), low.tolist(), strict=True)]
 
 
-def _time(random: Random, low: int, high: int) -> list[Any]:
-    times: list[Any] = _draw_between(random, low, high).view("M8[us]").tolist()
+def _time(random: Random, low: int, high: int) -> list[datetime]:
+    times: list[datetime] = _draw_between(random, low, high).view("M8[us]").tolist()
     return times
 
 
-def _date(random: Random, low: int, high: int) -> list[Any]:
-    dates: list[Any] = _draw_between(random, low, high).view("M8[D]").tolist()
+def _date(random: Random, low: int, high: int) -> list[date]:
+    dates: list[date] = _draw_between(random, low, high).view("M8[D]").tolist()
     return dates
 
 
@@ -256,7 +259,7 @@ def _null(random: Random) -> list[None]:
     return [None] * len(random)
 
 
-_MAKERS: dict[str, Callable[..., list[Any]]] = {
+_MAKERS: dict[str, Callable[..., Sequence[object]]] = {
     "serial": _serial,
     "uniform": _uniform,
     "normal": _normal,

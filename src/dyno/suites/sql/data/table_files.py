@@ -17,13 +17,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts import safe_read
 from dyno.contracts.model import NotInstalled, UsageError
 from dyno.contracts.settings import format_value
 from dyno.host import installation
 from dyno.suites.sql.data.generators import moment
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from pyarrow import ChunkedArray, DataType
+    from pyarrow.parquet import ParquetFile
 
 SUFFIXES = (".csv", ".parquet")
 MOST_BYTES = 1 << 40
@@ -46,17 +52,17 @@ def count_of(path: Path) -> int:
     return next((len(column) for column in columns_of(path).values()), 0)
 
 
-def rows_of(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
+def rows_of(path: Path, start: int, stop: int) -> dict[str, list[object]]:
     """Returns the values of consecutive rows by column. Raises UsageError."""
     return {name: _plain(path, column[start:stop]) for name, column in columns_of(path).items()}
 
 
-def values_of(path: Path, column: str) -> list[Any]:
+def values_of(path: Path, column: str) -> list[object]:
     """Returns the column's values that are not NULL. Raises UsageError."""
     return _values(path, _version(path), column)
 
 
-def columns_of(path: Path) -> Mapping[str, Any]:
+def columns_of(path: Path) -> Mapping[str, list[object] | ChunkedArray]:
     """Returns a list or an Arrow array for each column. Raises UsageError."""
     return _columns(path, _version(path))
 
@@ -69,23 +75,23 @@ def _version(path: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=16)
-def _values(path: Path, version: tuple[int, int], column: str) -> list[Any]:
+def _values(path: Path, version: tuple[int, int], column: str) -> list[object]:
     return [value for value in _plain(path, _columns(path, version)[column]) if value is not None]
 
 
 @lru_cache(maxsize=16)
-def _columns(path: Path, version: tuple[int, int]) -> Mapping[str, Any]:
+def _columns(path: Path, version: tuple[int, int]) -> Mapping[str, list[object] | ChunkedArray]:
     if path.suffix == ".csv":
         return _csv_columns(path)
     return _parquet_columns(path)
 
 
-def _plain(path: Path, column: Any) -> list[Any]:
+def _plain(path: Path, column: list[object] | ChunkedArray) -> list[object]:
     """Returns a column's Python values."""
     if isinstance(column, list):
         return column
     with _parquet_errors(path):
-        plain: list[Any] = column.to_pylist()
+        plain: list[object] = column.to_pylist()
         return plain
 
 
@@ -105,7 +111,7 @@ def _csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
             raise UsageError(f"{path}: line {reader.line_num} is not CSV: {format_value(error)}") from None
 
 
-def _csv_columns(path: Path) -> dict[str, list[Any]]:
+def _csv_columns(path: Path) -> dict[str, list[object]]:
     with _csv_rows(path) as rows:
         names = next(rows, [])
         fields: list[list[str]] = [[] for _ in names]
@@ -117,7 +123,7 @@ def _csv_columns(path: Path) -> dict[str, list[Any]]:
     return {name: _convert_fields(column) for name, column in zip(names, fields, strict=True)}
 
 
-def _convert_fields(fields: list[str]) -> list[Any]:
+def _convert_fields(fields: list[str]) -> list[object]:
     """Converts the fields of a column to the first type that fits all of them."""
     for convert in (_int, _float, _day, moment):
         try:
@@ -139,7 +145,7 @@ def _float(field: str) -> float:
     return float(field)
 
 
-def _day(field: str) -> Any:
+def _day(field: str) -> date:
     if not _DATE.fullmatch(field):
         raise ValueError
     return moment(field).date()
@@ -162,7 +168,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
         raise UsageError(f"{path}: can't read it as Parquet: {format_value(error)}") from None
 
 
-def _parquet(path: Path) -> Any:
+def _parquet(path: Path) -> ParquetFile:
     """Opens a Parquet file whose columns have supported types."""
     with safe_read.open_regular_file(path, MOST_BYTES), _parquet_errors(path):
         from pyarrow.parquet import ParquetFile
@@ -177,26 +183,26 @@ def _parquet(path: Path) -> Any:
         return file
 
 
-def _parquet_types() -> tuple[Callable[[Any], bool], ...]:
+def _parquet_types() -> tuple[Callable[[DataType], bool], ...]:
     """Returns functions that recognise the supported types."""
     from pyarrow import types
 
-    def text(of: Any) -> bool:
+    def text(of: DataType) -> bool:
         return any(named in str(of) for named in ("string", "binary")) and not types.is_nested(of)
 
-    def uuid(of: Any) -> bool:
+    def uuid(of: DataType) -> bool:
         return getattr(of, "extension_name", "") == "arrow.uuid"
 
     numbers = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null)
     return (*numbers, types.is_date, types.is_timestamp, text, uuid)
 
 
-def _parquet_columns(path: Path) -> dict[str, Any]:
+def _parquet_columns(path: Path) -> dict[str, ChunkedArray]:
     with _parquet(path) as file, _parquet_errors(path):
         import pyarrow
         from pyarrow import types
 
-        def convert_column(column: Any) -> Any:
+        def convert_column(column: ChunkedArray) -> ChunkedArray:
             if types.is_timestamp(column.type):
                 return column.cast(pyarrow.timestamp("us"), safe=False)
             if types.is_date64(column.type):

@@ -7,11 +7,11 @@ row's number, which is the counter of Philox4x32-10. So any row can be made with
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import closest_match, format_value, integer, literal, unknown_name_message
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dyno.suites.sql.data.random_values import Random
 
+T = TypeVar("T")
 BLOCK = 50_000
 """Rows of a block, except the last one."""
 MOST_TABLES, MOST_COLUMNS = 1_000, 1_000
@@ -66,7 +67,7 @@ class Table:
 # -- declarations -------------------------------------------------------------------------------------------------
 
 
-def read_tables(declared: Mapping[str, Any], base: Path) -> dict[str, Table]:
+def read_tables(declared: Mapping[str, object], base: Path) -> dict[str, Table]:
     """Returns the tables of a TOML table, by name. Tables that others refer to come first.
 
     A table is the name of a .csv or .parquet file, relative to `base`, or a table of `rows` and a generator for each
@@ -97,7 +98,7 @@ def read_tables(declared: Mapping[str, Any], base: Path) -> dict[str, Table]:
     return {name: tables[name] for name in _sort_by_references(before, str)}
 
 
-def _read_table(name: str, value: Any, base: Path) -> Table:
+def _read_table(name: str, value: object, base: Path) -> Table:
     where = f"sql.tables.{name}"
     if isinstance(value, str):
         path = base / value
@@ -120,7 +121,7 @@ def _read_table(name: str, value: Any, base: Path) -> Table:
     return Table(name, _rows(where, value), tuple(_read_column(where, *each) for each in columns.items()))
 
 
-def _rows(where: str, value: Mapping[str, Any]) -> int:
+def _rows(where: str, value: Mapping[str, object]) -> int:
     if "rows" not in value:
         raise UsageError(f"{where}: has no rows; expected their number, such as rows = 1_000")
     rows = value["rows"]
@@ -131,7 +132,7 @@ def _rows(where: str, value: Mapping[str, Any]) -> int:
         raise UsageError(f"{where}.rows: expected a whole number from 0 to 10 ** 12, got {literal(rows)}") from None
 
 
-def _read_column(where: str, name: str, text: Any) -> Column:
+def _read_column(where: str, name: str, text: object) -> Column:
     if not isinstance(text, str):
         raise UsageError(f"{where}.{name}: expected a generator as a text, such as 'serial', got {literal(text)}")
     try:
@@ -140,7 +141,7 @@ def _read_column(where: str, name: str, text: Any) -> Column:
         raise UsageError(f"{where}.{name}: {literal(text)}: {error}") from None
 
 
-def _check_names(where: str, what: str, names: list[Any]) -> None:
+def _check_names(where: str, what: str, names: Sequence[object]) -> None:
     """Raises UsageError unless the names are identifiers that differ for SQL, which ignores their case."""
     if len(names) > MOST_COLUMNS:
         raise UsageError(f"{where}: expected at most {MOST_COLUMNS:,} names, got {len(names):,}")
@@ -168,7 +169,7 @@ def _check_reference(reference: tuple[str, str], tables: Mapping[str, Table]) ->
         raise ValueError(f"column {name}.{column_name} is {share}; expected a column with more values")
 
 
-def _sort_by_references(before: Mapping[Any, set[Any]], show: Callable[[Any], str]) -> list[Any]:
+def _sort_by_references(before: Mapping[T, set[T]], show: Callable[[T], str]) -> list[T]:
     """Sorts names so that each comes after those in its set. Raises UsageError for a circle."""
     try:
         return list(TopologicalSorter(before).static_order())
@@ -198,13 +199,13 @@ def count(table: Table) -> int:
     return table.rows or 0
 
 
-def blocks(table: Table, tables: Mapping[str, Table], seed: int) -> Iterator[dict[str, list[Any]]]:
+def blocks(table: Table, tables: Mapping[str, Table], seed: int) -> Iterator[dict[str, list[object]]]:
     """Yields all rows in blocks of BLOCK. Raises UsageError."""
     for number in range(-(-count(table) // BLOCK)):
         yield block(table, tables, seed, number)
 
 
-def block(table: Table, tables: Mapping[str, Table], seed: int, number: int) -> dict[str, list[Any]]:
+def block(table: Table, tables: Mapping[str, Table], seed: int, number: int) -> dict[str, list[object]]:
     """Returns the values of a block of rows by column, as Python values: None, bool, int, float, Decimal, str, bytes,
     date, UUID, or datetime without time zone, in UTC. Raises UsageError."""
     start, stop = BLOCK * number, min(BLOCK * (number + 1), count(table))
@@ -216,7 +217,9 @@ def block(table: Table, tables: Mapping[str, Table], seed: int, number: int) -> 
     return {column.name: _generate_values(table, column, tables, seed, rows) for column in table.columns}
 
 
-def draw(reference: str, tables: Mapping[str, Table], seed: int) -> Callable[[np.random.Generator, int], list[Any]]:
+def draw(
+    reference: str, tables: Mapping[str, Table], seed: int
+) -> Callable[[np.random.Generator, int], list[object]]:
     """Returns a function that draws so many values for a query's parameter, by a generator or from `TABLE.COLUMN`.
 
     The latter draws the values of random rows, but none that are NULL. Rows that are frequent in the tables' own
@@ -235,7 +238,7 @@ def draw(reference: str, tables: Mapping[str, Table], seed: int) -> Callable[[np
     except ValueError as error:
         raise UsageError(f"{literal(reference)}: {error}") from None
 
-    def draw_values(rng: np.random.Generator, draws: int) -> list[Any]:
+    def draw_values(rng: np.random.Generator, draws: int) -> list[object]:
         import numpy as np
 
         key = int(rng.integers(0, 2**64, dtype=np.uint64))
@@ -246,7 +249,7 @@ def draw(reference: str, tables: Mapping[str, Table], seed: int) -> Callable[[np
 
 def _generate_values(
     table: Table, column: Column, tables: Mapping[str, Table], seed: int, rows: NDArray[np.int64]
-) -> list[Any]:
+) -> list[object]:
     """Returns the column's values in these rows, in any order."""
     from dyno.suites.sql.data.random_values import key_of
 
@@ -256,11 +259,11 @@ def _generate_values(
 
 def _values(
     generator: Generator, tables: Mapping[str, Table], seed: int, key: int, rows: NDArray[np.int64]
-) -> list[Any]:
+) -> list[object]:
     """Returns the generator's values for a key and these row numbers."""
     from dyno.suites.sql.data.random_values import PIECE, Random, values
 
-    result: list[Any] = []
+    result: list[object] = []
     for start in range(0, len(rows), PIECE):
         random = Random(key, rows[start : start + PIECE])
         if generator.reference:
@@ -276,7 +279,7 @@ def _values(
 
 def _draw_referred(
     generator: Generator, reference: tuple[str, str], random: Random, tables: Mapping[str, Table], seed: int
-) -> list[Any]:
+) -> Sequence[object]:
     """Returns values of random rows of the other table. If one is NULL, a row that is drawn uniformly replaces it."""
     import numpy as np
 

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import closest_match, format_value
@@ -75,7 +74,7 @@ class Expression:
     node: Node
     context: str
 
-    def evaluate(self, variables: Mapping[str, Any]) -> Scalar:
+    def evaluate(self, variables: Mapping[str, object]) -> Scalar:
         """Returns the value for one operation. Raises UsageError."""
         try:
             return _evaluate(self.node, variables)
@@ -98,7 +97,7 @@ class Expression:
             waiting += node.arguments if isinstance(node, Call) else ()
 
 
-def _evaluate(node: Node, variables: Mapping[str, Any]) -> Scalar:
+def _evaluate(node: Node, variables: Mapping[str, object]) -> Scalar:
     if isinstance(node, Variable):
         if node.name not in variables:
             raise ValueError(f"variable {node.name} is undefined: no \\gset has set it")

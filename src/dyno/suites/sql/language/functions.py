@@ -6,12 +6,15 @@ a number is an error, and so is a shift by less than 0 or more than 63 bits.
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from operator import add, and_, eq, le, lt, mul, ne, or_, sub, truediv, xor
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.settings import format_value
+
+if TYPE_CHECKING:
+    from dyno.suites._shared.permutation import Permutation
 
 Scalar = int | float | bool | None
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -35,7 +38,7 @@ _WORDS: dict[str, bool | None] = {
 }
 
 
-def to_scalar(value: Any, name: str) -> Scalar:
+def to_scalar(value: object, name: str) -> Scalar:
     """Returns the value of a variable from outside, whose text is read as pgbench does. Raises ValueError."""
     if type(value) is int:
         return check_range(value)
@@ -115,7 +118,7 @@ def _arithmetic(
     return calculate
 
 
-def _make_comparison(compare: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+def _make_comparison(compare: Callable[[float, float], bool]) -> Callable[..., bool]:
     def compare_scalars(one: Scalar, other: Scalar) -> bool:
         if type(one) is float or type(other) is float:
             read = to_double
@@ -130,13 +133,13 @@ def _integers(function: Callable[..., int]) -> Callable[..., int]:
     return lambda *arguments: check_range(function(*map(to_int, arguments)))
 
 
-def _extreme(choose: Callable[..., Any]) -> Callable[..., Scalar]:
+def _extreme(choose: Callable[[Iterable[float]], float]) -> Callable[..., Scalar]:
     def choice(*arguments: Scalar) -> Scalar:
         if float in map(type, arguments):
             read = to_double
         else:
             read = to_int
-        return choose(map(read, arguments))  # type: ignore[no-any-return]
+        return choose(map(read, arguments))
 
     return choice
 
@@ -196,7 +199,7 @@ def _fnv1a(value: int, seed: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def permutation(size: int, seed: int) -> Any:
+def permutation(size: int, seed: int) -> "Permutation":
     if not 1 <= size <= 2**62:
         raise ValueError(f"permute() takes a size from 1 to 2^62, got {size}")
     from dyno.suites._shared.permutation import Permutation

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from dyno.contracts.model import Wrong
@@ -17,6 +17,9 @@ from dyno.suites.sql.definition import Definition
 from dyno.suites.sql.language.script import BATCH, Inputs, Script, Set, Statement
 from dyno.suites.sql.port import Sql
 
+if TYPE_CHECKING:
+    import numpy as np
+
 CONTROL = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SET")
 """First words of statements that have no answer."""
 
@@ -25,7 +28,7 @@ class Aborted(Exception):
     """The engine ended a transaction because of others: a deadlock or a conflict."""
 
 
-def compile_script(script: Script, port: Sql, named: bool, judged: bool) -> Callable[[tuple[Any, ...]], Any]:
+def compile_script(script: Script, port: Sql, named: bool, judged: bool) -> Callable[[tuple[object, ...]], object]:
     """Returns a function that executes the script once, given its inputs. It returns the rows or the number of
     changed rows of the only statement, or a tuple of these. `named`: each is a pair of the columns' names and the
     rows. If not `judged`, the engine is a null engine, and the variables of \\gset are 0."""
@@ -44,12 +47,12 @@ def compile_script(script: Script, port: Sql, named: bool, judged: bool) -> Call
         for step in planned
     ]
 
-    unknown: dict[str, Any] = {}
+    unknown: dict[str, object] = {}
     if not judged:
         used = [step.expression.variables if isinstance(step, Set) else step.names for step in planned]
         unknown = dict.fromkeys(chain.from_iterable(used), 0)
 
-    def transaction(inputs: tuple[Any, ...]) -> Any:
+    def transaction(inputs: tuple[object, ...]) -> object:
         variables = {**unknown, **dict(zip(script.inputs, inputs, strict=True))}
         answers = []
         for step, run in steps:
@@ -71,10 +74,12 @@ def compile_script(script: Script, port: Sql, named: bool, judged: bool) -> Call
     return _guard_transaction(transaction, port)
 
 
-def _guard_transaction(run: Callable[[Any], Any], port: Sql) -> Callable[[Any], Any]:
+def _guard_transaction(
+    run: Callable[[tuple[object, ...]], object], port: Sql
+) -> Callable[[tuple[object, ...]], object]:
     """Returns the function, which leaves no transaction open when it fails."""
 
-    def run_guarded(inputs: Any) -> Any:
+    def run_guarded(inputs: tuple[object, ...]) -> object:
         try:
             return run(inputs)
         except Exception as error:
@@ -90,7 +95,7 @@ class Kinds:
     """The operations of a phase, in the order in which one client executes them: pure functions of their number."""
 
     def __init__(
-        self, definition: Definition, job: Job, phase: str, client: int, found: Mapping[str, Sequence[Any]]
+        self, definition: Definition, job: Job, phase: str, client: int, found: Mapping[str, Sequence[object]]
     ) -> None:
         """`found`: the values of the variables that a query of the user's gives."""
         names = definition.mixes.get(phase, {phase: 1.0})
@@ -109,7 +114,7 @@ class Kinds:
             for at, script in enumerate(self.scripts)
         ]
 
-    def batch(self, number: int) -> tuple[list[int], list[tuple[Any, ...]]]:
+    def batch(self, number: int) -> tuple[list[int], list[tuple[object, ...]]]:
         """Returns the position of the transaction, and the inputs, of each operation of a batch."""
         self._first = number * BATCH
         if len(self._inputs) == 1:
@@ -123,12 +128,12 @@ class Kinds:
         each = [inputs.batch(number) for inputs in self._inputs]
         return kinds, [each[kind][at] for at, kind in enumerate(kinds)]
 
-    def _numbers(self, generator: Any, count: int) -> list[int]:
+    def _numbers(self, generator: np.random.Generator, count: int) -> list[int]:
         """Returns the batch's values of the variable n."""
         return [(self._first + at) * self._clients + self._client for at in range(count)]
 
 
-def _choose_values(values: Sequence[Any], generator: Any, count: int) -> list[Any]:
+def _choose_values(values: Sequence[object], generator: np.random.Generator, count: int) -> list[object]:
     return [values[at] for at in generator.integers(0, len(values), count).tolist()]
 
 
@@ -136,7 +141,7 @@ QUERY = "from:"
 """Begins a variable's value that is a query, whose rows are the values to choose from."""
 
 
-def given_value(value: Any, definition: Definition, seed: int) -> Any:
+def given_value(value: object, definition: Definition, seed: int) -> object:
     """Returns the value of a variable that the user gave: a number, a function that draws values, or the text. Raises
     UsageError."""
     text = str(value)

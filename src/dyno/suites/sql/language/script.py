@@ -4,13 +4,16 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import closest_match, format_value
 from dyno.suites.sql.language.expressions import Expression, Variable, parse_expression
 from dyno.suites.sql.language.functions import to_scalar
 from dyno.suites.sql.language.statements import Lexed, Unreadable, read_statement
+
+if TYPE_CHECKING:
+    import numpy as np
 
 BATCH = 1_000
 """Operations whose inputs are made at once."""
@@ -247,7 +250,7 @@ def _split_first_word(text: str) -> tuple[str, str]:
 class Inputs:
     """Values of a script's inputs: a pure function of the seed and the operation's number."""
 
-    def __init__(self, script: Script, seed: Sequence[int], given: Mapping[str, Any]) -> None:
+    def __init__(self, script: Script, seed: Sequence[int], given: Mapping[str, object]) -> None:
         """`given`: values of the variables from outside. A callable draws them: it is called with a generator and a
         count, and returns a sequence."""
         self._script = script
@@ -265,7 +268,7 @@ class Inputs:
             if name not in given:
                 raise UsageError(f"{script.where}: variable {name} has no value; give one with -p {name}=...")
 
-    def batch(self, number: int) -> list[tuple[Any, ...]]:
+    def batch(self, number: int) -> list[tuple[object, ...]]:
         """Returns the inputs of the operations from `number` * BATCH on, in the order of `script.inputs`."""
         from dyno.suites.sql import vectors
 
@@ -287,7 +290,7 @@ class Inputs:
             return list(zip(*each, strict=True))
         return [()] * BATCH
 
-    def _values(self, name: str, number: int) -> list[Any]:
+    def _values(self, name: str, number: int) -> list[object]:
         """Returns a given variable's value, or its drawn values for the batch."""
         value = self._given[name]
         if not callable(value):
@@ -295,7 +298,7 @@ class Inputs:
         drawn = value(self._generator(number, name, 0), BATCH)
         return drawn.tolist() if hasattr(drawn, "tolist") else list(drawn)
 
-    def _generator(self, number: int, name: str, site: int) -> Any:
+    def _generator(self, number: int, name: str, site: int) -> "np.random.Generator":
         """Returns the generator of one call of a random function, or of a given variable, for one batch.
 
         Philox (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011) counts from any position.
