@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -14,6 +14,9 @@ from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host.installation import version
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
+
+if TYPE_CHECKING:
+    import plyvel
 
 MIB = 1 << 20
 
@@ -33,7 +36,7 @@ class LevelDB(Engine):
 
         self._home, self._options = home, options
         self.sync = bool(TIERS[tier]["sync"])
-        self.db: Any = plyvel.DB(
+        self.db: plyvel.DB = plyvel.DB(
             str(home),
             create_if_missing=True,
             lru_cache_size=int(options["cache_mib"]) * MIB,
@@ -61,7 +64,7 @@ class LevelDB(Engine):
 class Reader(AbstractContextManager["Reader"]):
     """Reads from a snapshot. `get` is plyvel's own method. All reads except `seek` share one iterator."""
 
-    def __init__(self, db: Any) -> None:
+    def __init__(self, db: plyvel.DB) -> None:
         self._snapshot = db.snapshot()
         self.get = self._snapshot.get
         self._shared: Any = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -15,6 +15,9 @@ from dyno.contracts.settings import Setting, boolean, integer
 from dyno.host.installation import version
 from dyno.suites._shared.ordered_kv import Entry, OrderedKV
 from dyno.suites.series import keyed
+
+if TYPE_CHECKING:
+    import lmdb
 
 GIB = 1 << 30
 # Higher than any number of clients. LMDB's default is 126.
@@ -67,15 +70,15 @@ class Lmdb(Engine):
 class Reader(AbstractContextManager["Reader"]):
     """A read transaction. `get` is py-lmdb's own method. All reads except `seek` share one cursor."""
 
-    def __init__(self, txn: Any) -> None:
+    def __init__(self, txn: lmdb.Transaction[bytes]) -> None:
         self._txn = txn
         self.get = txn.get
-        self._shared: Any = None
+        self._shared: lmdb.Cursor[bytes] | None = None
 
     def __exit__(self, *_: object) -> None:
         self._txn.abort()
 
-    def _cursor(self) -> Any:
+    def _cursor(self) -> lmdb.Cursor[bytes]:
         self._shared = self._txn.cursor()
         return self._shared
 
@@ -144,7 +147,7 @@ class Series(keyed.KeyedSeries):
                 yield cursor.item() if exists and cursor.key().startswith(keyed.NUMBER.pack(number)) else None
 
 
-def _entries(txn: Any, key: bytes) -> Iterator[Entry]:
+def _entries(txn: lmdb.Transaction[bytes], key: bytes) -> Iterator[Entry]:
     """Returns an iterator over all entries from `key` on."""
     cursor = txn.cursor()
     return cursor.iternext() if cursor.set_range(key) else iter(())

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.host.installation import version
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, overlay
+
+if TYPE_CHECKING:
+    from sortedcontainers import SortedDict
 
 
 class Memory(Engine):
@@ -21,7 +24,7 @@ class Memory(Engine):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from sortedcontainers import SortedDict
 
-        self.store: Any = SortedDict()
+        self.store: SortedDict = SortedDict()
 
     def close(self) -> None:
         self.store.clear()

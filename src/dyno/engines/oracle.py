@@ -4,11 +4,13 @@ The port `series` is the only one. Samples are in an index-organized table of va
 into a temporary table by `executemany`, which Oracle recommends for many rows, and from there by MERGE.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.installation import Installation
@@ -20,6 +22,12 @@ from dyno.servers.user_server import URL
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, SampleBatch
 from dyno.suites.series.sql import SqlSeries
+
+if TYPE_CHECKING:
+    import oracledb
+
+    from dyno.servers.listen import StoreServer
+    from dyno.servers.loopback import Address
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Oracle's default: a commit waits until the log is written.
@@ -38,11 +46,11 @@ class Oracle(ServerStore):
     """A store in tables of the URL's user. Their names begin with the store's name."""
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+    def open_client(cls, server: StoreServer[Address], options: Mapping[str, Value]) -> oracledb.Connection:
         return connect(server)
 
     @classmethod
-    def drop(cls, client: Any, name: str) -> None:
+    def drop(cls, client: oracledb.Connection, name: str) -> None:
         for kind in KINDS:
             client.cursor().execute(f"DROP TABLE IF EXISTS {name}_{kind} PURGE")
 
@@ -63,12 +71,12 @@ class Oracle(ServerStore):
         yield Caveat("session", f"sets {changed} for its own session: the server's settings have no effect")
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: Address) -> str:
         # Return SQL statements, because SQL*Plus accepts none on its command line.
         return "; ".join(f"DROP TABLE {name}_{kind} PURGE" for kind in KINDS)
 
 
-def connect(server: Any) -> Any:
+def connect(server: StoreServer[Address]) -> oracledb.Connection:
     """Returns a connection to the server. Raises Refused."""
     at = server.address
     import oracledb
@@ -119,7 +127,7 @@ class Series(SqlSeries):
             if error.args[0].code != EXISTS:
                 raise
 
-    def _execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> Any:
         self._cursor.execute(self._fill_in_names(statement), values)
         return self._cursor
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -16,6 +16,9 @@ from dyno.host.installation import version
 from dyno.servers import set_option
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 from dyno.suites.series import keyed
+
+if TYPE_CHECKING:
+    import rocksdict
 
 MIB = 1 << 20
 
@@ -30,7 +33,7 @@ OURS = ("create_if_missing", "write_buffer_size", "compression_type", "manual_wa
 """Settings that the tier, an option or Dyno itself decides."""
 
 
-def _set(settings: Any, name: str, text: str) -> None:
+def _set(settings: rocksdict.Options, name: str, text: str) -> None:
     """Sets one of rocksdict's options from text: true or false, a number, or the text itself. Raises Refused."""
     setter = getattr(settings, f"set_{name}", None)
     if setter is None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pwd import struct_passwd
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Absent, Refused, Value
@@ -148,6 +148,22 @@ class JoinableServer(Server, Protocol):
 
     def reached(self) -> ServerAddress:
         """Returns the address for other machines."""
+
+
+AddressT_co = TypeVar("AddressT_co", covariant=True)
+
+
+class StoreServer(Server, Protocol[AddressT_co]):
+    """The server of a store, as its engine sees it: one that Dyno started or a user's."""
+
+    joined: bool
+    """See `JoinableServer`."""
+    url: str
+    """Of a user's server: the address as the user wrote it."""
+
+    @property
+    def address(self) -> AddressT_co:
+        """What a client of the server connects with."""
 
 
 class ReachedServer:

@@ -1,8 +1,10 @@
 """HDF5 through h5py: one file, with a chunked dataset for each column."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.installation import Installation
@@ -10,6 +12,9 @@ from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore
 from dyno.host.installation import version
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class HDF5(GroupStore):
@@ -26,7 +31,7 @@ class HDF5(GroupStore):
             self._compression = options["compression"]
         self._open(options)
 
-    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any) -> None:
+    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype | str) -> None:
         # A table begins without rows, and grows.
         most = tuple(length or None for length in shape)
         self.group.create_dataset(name, shape, dtype, maxshape=most, chunks=chunks, compression=self._compression)

@@ -1,9 +1,11 @@
 """TileDB Embedded: a dense array with an attribute for each column. Each write adds a fragment."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -15,6 +17,10 @@ from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, NAMES, Change, Chunk
 from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tiledb
 
 ROWS = "rows"
 """Key of the number of rows in the array's metadata. Cells after these rows are unused."""
@@ -44,7 +50,7 @@ class TileDB(Engine):
         elif self._path.exists():
             self.array = tiledb.open(self.uri, ctx=self._context)
 
-    def open(self, shape: Sequence[int], tiles: Sequence[int], dtypes: Mapping[str, Any]) -> None:
+    def open(self, shape: Sequence[int], tiles: Sequence[int], dtypes: Mapping[str, np.dtype | str]) -> None:
         """Opens the array, which is created if it doesn't exist."""
         import tiledb
 
@@ -65,7 +71,7 @@ class TileDB(Engine):
         return int(self.array.meta[ROWS])
 
     @contextmanager
-    def writing(self) -> Iterator[Any]:
+    def writing(self) -> Iterator[tiledb.DenseArray]:
         import tiledb
 
         with tiledb.open(self.uri, "w") as array:
@@ -96,7 +102,7 @@ class TileDB(Engine):
 class Column:
     """An attribute of the array, which is read when this object is sliced."""
 
-    def __init__(self, array: Any, name: str) -> None:
+    def __init__(self, array: tiledb.DenseArray, name: str) -> None:
         self._query, self._name = array.query(attrs=[name]), name
 
     def __getitem__(self, rows: slice) -> Any:
@@ -110,7 +116,7 @@ class Column:
 class Arrays(ChunkedArrays):
     """The `arrays` port."""
 
-    def column(self, name: str) -> Any:
+    def column(self, name: str) -> Column:
         return Column(self._engine.array, name)
 
     @contextmanager

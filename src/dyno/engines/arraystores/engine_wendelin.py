@@ -4,12 +4,14 @@ a commit.
 The last release of Wendelin.core supports Python 3.7 to 3.10, so its trials run in a separate interpreter.
 """
 
+from __future__ import annotations
+
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, PortSpec, Server, ServerSpec
 from dyno.contracts.installation import Installation
@@ -21,6 +23,11 @@ from dyno.engines.zodb.databases import ZEO, open_storage
 from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import Change, Chunk
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
+    from persistent.mapping import PersistentMapping
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # FileStorage flushes each commit before it acknowledges it, with or without ZEO. No setting changes that.
@@ -47,7 +54,7 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 class Wendelin(Engine):
     """A ZODB database on FileStorage or ZEO. The layout decides whether it has an array per column or one of rows."""
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any = None) -> None:
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: ZEO | None = None) -> None:
         import transaction
         import ZODB
         from wendelin.bigarray.array_zodb import ZBigArray
@@ -67,14 +74,14 @@ class Wendelin(Engine):
             storage = open_storage(server, home, CACHE_MIB)
         self._database = ZODB.DB(storage)
         self._connection = self._database.open()
-        self.root: Any = self._connection.root()
+        self.root: PersistentMapping = self._connection.root()
         if ROWS not in self.root:
             self.root[ROWS] = 0
             for name, dtype in dtypes(self.layout).items():
                 self.root[name] = ZBigArray((0,), dtype)
             # A new array must be committed before it is used.
             transaction.commit()
-        self.arrays: dict[str, Any] = {}
+        self.arrays: dict[str, np.ndarray] = {}
         """Views of the whole arrays, by name."""
         self.view()
 
@@ -190,7 +197,7 @@ class BoundedArrays(Arrays):
     """Arrays with a limit for pages in memory, because wendelin.core never frees pages by itself. Columns are read in
     pieces, and the pages of each piece are freed before the next is read."""
 
-    def _parts(self, name: str) -> Iterator[Any]:
+    def _parts(self, name: str) -> Iterator[np.ndarray]:
         column = self._column(name)
         for part in columns.pieces(column, max(self._engine.bound // 2 // column.strides[0], 1)):
             yield part
@@ -202,7 +209,7 @@ class BoundedArrays(Arrays):
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         return [columns.moments(partial(self._parts, name)) for name in names]
 
-    def frame(self, names: Sequence[str]) -> Any:
+    def frame(self, names: Sequence[str]) -> pandas.DataFrame:
         import numpy as np
         from pandas import DataFrame
 

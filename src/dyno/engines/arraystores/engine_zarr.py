@@ -1,9 +1,11 @@
 """Zarr: a chunked array for each column, and a file for each chunk."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import CrashSpec, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -13,6 +15,9 @@ from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, Group
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS
+
+if TYPE_CHECKING:
+    import numpy as np
 
 IN_PLACE = "has no transactions: a crash in the middle of an update leaves a part of it"
 
@@ -25,7 +30,7 @@ class Zarr(GroupStore):
 
         self._path = home / "stock.zarr"
         if options["compression"] == "zstd":
-            self._compressors: Any = "auto"
+            self._compressors: str | None = "auto"
         else:
             self._compressors = None
         with warnings.catch_warnings():
@@ -34,7 +39,7 @@ class Zarr(GroupStore):
             self.group = zarr.open_group(self._path, mode="a")
             self._open(options)
 
-    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any) -> None:
+    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype | str) -> None:
         self.group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, compressors=self._compressors)
 
     def version(self) -> str:

@@ -3,12 +3,14 @@
 Arrays in memory are the upper limit for engines that store arrays. The kernel does the I/O of mapped files.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
@@ -22,6 +24,9 @@ from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region, split_region
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import SampleBatch, Samples
 
+if TYPE_CHECKING:
+    import numpy as np
+
 # -- in memory ----------------------------------------------------------------------------------------------------
 
 
@@ -32,7 +37,7 @@ class Memory(Engine):
         import numpy as np
 
         self.layout = str(options["layout"])
-        self.arrays: dict[str, Any] = {name: np.empty(0, dtype) for name, dtype in dtypes(self.layout).items()}
+        self.arrays: dict[str, np.ndarray] = {name: np.empty(0, dtype) for name, dtype in dtypes(self.layout).items()}
         self.batches: list[SampleBatch] = []
         """Samples of the port `series`: a sorted batch, and then later batches in the order of their arrival."""
 
@@ -168,7 +173,7 @@ class Memmap(Engine):
         for name, dtype in dtypes(self.layout).items():
             path = self.path(name)
             if rows:
-                mode: Any = "r+" if path.exists() else "w+"
+                mode: Literal["r+", "w+"] = "r+" if path.exists() else "w+"
                 self.arrays[name] = np.memmap(path, dtype, mode, shape=(rows,))
             else:
                 self.arrays[name] = np.empty(0, dtype)
@@ -223,7 +228,7 @@ class MappedArrays(NumpyArrays):
         self._engine = engine
         super().__init__(engine.layout, engine.arrays)
 
-    def _column(self, name: str) -> Any:
+    def _column(self, name: str) -> np.ndarray:
         import numpy as np
 
         # Return a plain array, because its slices are cheaper to create than those of a memmap.
@@ -258,7 +263,7 @@ class MappedNdarrays(Ndarrays):
         mapped = np.memmap(path, DTYPE, "r+" if path.exists() else "w+", shape=(*grid, *chunks))
         self._mapped = mapped.view(np.ndarray)
 
-    def _parts(self, region: Region) -> Iterator[tuple[Any, Region]]:
+    def _parts(self, region: Region) -> Iterator[tuple[np.ndarray, Region]]:
         """Yields the part of each chunk that is in the region, as a view, and its place in the region."""
         for at, part in split_region(region, self._chunks):
             firsts = [number * chunk for number, chunk in zip(at, self._chunks, strict=True)]
@@ -268,7 +273,7 @@ class MappedNdarrays(Ndarrays):
         for part, place in self._parts(block.region):
             part[...] = block.values[place]
 
-    def read(self, region: Region) -> Any:
+    def read(self, region: Region) -> np.ndarray:
         import numpy as np
 
         values = np.empty([axis.stop - axis.start for axis in region], DTYPE)

@@ -1,10 +1,12 @@
 """The port `arrays` on NumPy arrays, by columns or by rows, and for libraries that store columns in chunks; and the
 port `ndarrays` for those libraries."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Engine
@@ -13,6 +15,10 @@ from dyno.contracts.settings import Setting, choice
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, NAMES, Arrays, Change, Chunk
 from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
 
 COLUMNS, RECORDS = "columns", "records"
 WHOLE = "stock"
@@ -25,14 +31,14 @@ LAYOUT = Setting(
 )
 
 
-def dtypes(layout: str) -> dict[str, Any]:
+def dtypes(layout: str) -> dict[str, np.dtype]:
     """Returns the data types of the arrays, by name."""
     if layout == RECORDS:
         return {WHOLE: columns.record()}
     return {name: columns.dtype(name) for name in NAMES}
 
 
-def store(layout: str, arrays: Mapping[str, Any], start: int, chunk: Chunk) -> None:
+def store(layout: str, arrays: Mapping[str, np.ndarray], start: int, chunk: Chunk) -> None:
     """Writes a chunk of rows into the arrays, from row `start` on."""
     for name, values in chunk.items():
         rows = slice(start, start + len(values))
@@ -45,10 +51,10 @@ def store(layout: str, arrays: Mapping[str, Any], start: int, chunk: Chunk) -> N
 class NumpyArrays(Arrays):
     """Reads and updates NumPy arrays in memory or mapped from files."""
 
-    def __init__(self, layout: str, arrays: Mapping[str, Any]) -> None:
+    def __init__(self, layout: str, arrays: Mapping[str, np.ndarray]) -> None:
         self._layout, self._arrays = layout, arrays
 
-    def _column(self, name: str) -> Any:
+    def _column(self, name: str) -> np.ndarray:
         if self._layout == RECORDS:
             return self._arrays[WHOLE][name]
         return self._arrays[name]
@@ -56,7 +62,7 @@ class NumpyArrays(Arrays):
     def _store(self, start: int, chunk: Chunk) -> None:
         store(self._layout, self._arrays, start, chunk)
 
-    def sum(self, column: str) -> Any:
+    def sum(self, column: str) -> int | float:
         value = self._column(column).sum()
         if BY_NAME[column].exact:
             return int(value)
@@ -69,7 +75,7 @@ class NumpyArrays(Arrays):
     def slice(self, rows: range) -> Chunk:
         return {name: self._column(name)[rows.start : rows.stop].copy() for name in NAMES}
 
-    def frame(self, names: Sequence[str]) -> Any:
+    def frame(self, names: Sequence[str]) -> pandas.DataFrame:
         from pandas import DataFrame
 
         return DataFrame({name: self._column(name) for name in names}, copy=False)
@@ -100,7 +106,7 @@ class GroupStore(Engine):
     group: Any
     arrays: dict[str, Any]
 
-    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any) -> object:
+    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype | str) -> object:
         """Creates an array in the group."""
         raise NotImplementedError
 
@@ -166,7 +172,7 @@ class ChunkedArrays(Arrays):
         self._store(change.start, change.values)
         self._engine.flush()
 
-    def _pieces(self, name: str) -> Iterator[Any]:
+    def _pieces(self, name: str) -> Iterator[np.ndarray]:
         column = self.column(name)
         return (column[at : min(at + self.step, self.rows)] for at in range(0, self.rows, self.step))
 
@@ -179,7 +185,7 @@ class ChunkedArrays(Arrays):
     def slice(self, rows: range) -> Chunk:
         return {name: columns.convert_from_stored(name, self.column(name)[rows.start : rows.stop]) for name in NAMES}
 
-    def frame(self, names: Sequence[str]) -> Any:
+    def frame(self, names: Sequence[str]) -> pandas.DataFrame:
         from pandas import DataFrame
 
         values = {name: columns.convert_from_stored(name, self.column(name)[: self.rows]) for name in names}
@@ -189,7 +195,7 @@ class ChunkedArrays(Arrays):
 class ChunkedNdarrays(Ndarrays):
     """An N-dimensional array in a group."""
 
-    def __init__(self, engine: Any, shape: tuple[int, ...], chunks: tuple[int, ...]) -> None:
+    def __init__(self, engine: GroupStore, shape: tuple[int, ...], chunks: tuple[int, ...]) -> None:
         self._engine = engine
         if ARRAY not in engine.arrays:
             engine.create(ARRAY, shape, chunks, DTYPE)

@@ -22,6 +22,8 @@ KINDS = (READ, WRITE)
 MS = 1_000_000
 Bins = dict[int, int]
 """Counts by latency in ns."""
+Job = Mapping[str, Any]
+"""A state of the job, as fio prints it."""
 
 
 class Target(NamedTuple):
@@ -124,9 +126,9 @@ class _Progress:
         self.rounds: list[Round] = []
         self.points: list[dict[str, int]] = []
         self.messages: list[str] = []
-        self.last: Mapping[str, Any] | None = None
+        self.last: Job | None = None
 
-    def read(self, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    def read(self, lines: Iterable[str]) -> Iterator[Job]:
         """Yields each state of the job that fio prints. Collects lines outside the JSON as messages."""
         document: list[str] = []
         for line in lines:
@@ -139,7 +141,7 @@ class _Progress:
                 document.clear()
                 yield self.last
 
-    def add(self, job: Mapping[str, Any]) -> bool:
+    def add(self, job: Job) -> bool:
         """Adds a state; returns whether a round ended. A state that comes too early counts with the next."""
         at_ns = max(job[kind]["runtime"] for kind in KINDS) * MS
         lasts_ns = at_ns - self._at_ns
@@ -210,7 +212,7 @@ def _report(progress: _Progress, io: IO, tool: str, words: Sequence[str]) -> Rep
     )
 
 
-def _bins(histogram: Mapping[str, Any]) -> Bins:
+def _bins(histogram: Mapping[str, Mapping[str, int]]) -> Bins:
     return {int(value): int(count) for value, count in (histogram.get("bins") or {}).items()}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, Listing, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
@@ -36,14 +35,14 @@ class Call:
     def __init__(self, engine: Function, directory: Path) -> None:
         self._name, self._directory = str(engine.options[FUNCTION]), directory
 
-    def function(self, concurrent: bool) -> Callable[..., Any]:
+    def function(self, concurrent: bool) -> Callable[..., object]:
         function = self.load(self._name)
         if not callable(function):
             raise Refused(f"{self._name} is not a function, but {type(function).__name__}")
-        loaded: Callable[..., Any] = function
+        loaded: Callable[..., object] = function
         return loaded
 
-    def load(self, reference: str) -> Any:
+    def load(self, reference: str) -> object:
         return load(reference, self._directory)
 
     def close(self) -> None:
@@ -56,23 +55,23 @@ class NoCall:
     def __init__(self, engine: Noop, directory: Path) -> None:
         pass
 
-    def function(self, concurrent: bool) -> Callable[..., Any]:
+    def function(self, concurrent: bool) -> Callable[..., object]:
         if concurrent:
             return nothing_async
         return return_argument
 
-    def load(self, reference: str) -> Any:
+    def load(self, reference: str) -> object:
         raise Refused("it has no code of the user's")
 
     def close(self) -> None:
         pass
 
 
-def return_argument(argument: Any = None) -> Any:
+def return_argument(argument: object = None) -> object:
     return argument
 
 
-async def nothing_async(argument: Any = None) -> Any:
+async def nothing_async(argument: object = None) -> object:
     return argument
 
 

@@ -7,7 +7,6 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from dyno.contracts.model import Refused
 from dyno.contracts.settings import unknown_name_message
@@ -18,14 +17,14 @@ _files: dict[Path, ModuleType] = {}
 """The imported files: the arguments of a function may be in the same file."""
 
 
-def load(reference: str, directory: Path) -> Any:
+def load(reference: str, directory: Path) -> object:
     """Returns the object FILE.py:NAME or package.module:NAME. Its imports are found in the environment, and then in
     the directory of the file, or for a module in `directory`. Raises Refused, with the exception of the user's
     code."""
     source, _, name = reference.rpartition(":")
     try:
         if source.endswith(SUFFIX):
-            value: Any = _file(Path(directory, source))
+            value: object = _file(Path(directory, source))
         else:
             value = _module(source, directory)
     except MemoryError:

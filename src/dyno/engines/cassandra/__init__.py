@@ -5,6 +5,8 @@ of Cassandra's own scripts. Sources: Apache Software Foundation, Cassandra 5.0 d
 `conf/jvm17-server.options`; DataStax, Python Driver documentation.
 """
 
+from __future__ import annotations
+
 import shlex
 import shutil
 import time
@@ -12,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import PortSpec, Server
 from dyno.contracts.installation import Installation
@@ -28,6 +30,9 @@ from dyno.servers.process import KEEPS, Cluster, Process, directory
 from dyno.servers.program_option import JavaProgram
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
+
+if TYPE_CHECKING:
+    import cassandra.cluster
 
 PROGRAM = JavaProgram(
     "Cassandra",
@@ -248,12 +253,12 @@ class Cass(ServerStore):
         return {SYNC: None if row is None else str(row[0])}
 
     @staticmethod
-    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+    def weaker(tier: Tier, settings: Mapping[str, str | None]) -> str | None:
         if tier is Tier.VOLATILE or settings[SYNC] in FLUSHED:
             return None
         return f"{SYNC}={settings[SYNC]}"
 
-    def connect(self) -> Any:
+    def connect(self) -> cassandra.cluster.Session:
         """Returns a new session on this store's keyspace."""
         return self.client.cluster.connect(self.name)
 
@@ -293,7 +298,7 @@ class Cass(ServerStore):
         return None
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: Address) -> str:
         words = ["cqlsh", address.host, str(address.port), "-u", address.user]
         return shlex.join([*words, "-e", f"DROP KEYSPACE {name}"])
 

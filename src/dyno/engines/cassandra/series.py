@@ -5,17 +5,26 @@ Source: Apache Software Foundation, Cassandra 5.0 documentation, "Data Modeling"
 Strategy".
 """
 
+from __future__ import annotations
+
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from threading import Semaphore
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.engines.cassandra import Cass
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import SampleBatch, Samples
+
+if TYPE_CHECKING:
+    from cassandra.cluster import ResponseFuture, ResultSet, Session
+    from cassandra.query import PreparedStatement
+
+    Query = tuple[PreparedStatement, int, int, tuple[int, ...]]
+    """A statement, a variable, a day, and further values."""
 
 IN_FLIGHT = 64
 """Maximum number of requests in flight."""
@@ -127,7 +136,7 @@ class Series(port.Series):
         days = sorted(day for day in self._days.get(pv, ()) if start // DAY <= day <= (end - 1) // DAY)
         return self._read([(self._window, pv, day, (start, end)) for day in days])
 
-    def _read(self, queries: Sequence[tuple[Any, int, int, tuple[int, ...]]]) -> Samples:
+    def _read(self, queries: Sequence[Query]) -> Samples:
         import numpy as np
 
         answers = [columns for _, columns in self._answers(queries)]
@@ -136,7 +145,7 @@ class Series(port.Series):
         # Reverse each answer, because a partition has its latest sample first.
         return samples.samples([np.concatenate([each[at][::-1] for each in answers]) for at in range(4)])
 
-    def _answers(self, queries: Iterable[tuple[Any, int, int, tuple[int, ...]]]) -> Iterator[tuple[int, list[Any]]]:
+    def _answers(self, queries: Iterable[Query]) -> Iterator[tuple[int, list[port.Array]]]:
         """Yields each query's variable and columns, in order. Several queries are in flight at once."""
         futures = deque[tuple[int, Any]]()
         for statement, pv, day, more in queries:
@@ -154,7 +163,7 @@ class Series(port.Series):
         for pv, columns in self._answers(every):
             yield self._batch([pv], columns)
 
-    def _batch(self, pvs: Sequence[int], columns: Sequence[Any]) -> SampleBatch:
+    def _batch(self, pvs: Sequence[int], columns: Sequence[port.Array]) -> SampleBatch:
         import numpy as np
 
         return samples.batch([np.repeat(pvs, len(columns[0]) // len(pvs)), *columns])
@@ -179,11 +188,11 @@ class Series(port.Series):
 class _Requests:
     """Sends requests, of which up to IN_FLIGHT are in flight at once."""
 
-    def __init__(self, session: Any) -> None:
-        self._send: Callable[..., Any] = session.execute_async
+    def __init__(self, session: Session) -> None:
+        self._send: Callable[..., ResponseFuture] = session.execute_async
         self._slots, self._errors = Semaphore(IN_FLIGHT), list[BaseException]()
 
-    def send(self, *request: Any) -> None:
+    def send(self, *request: object) -> None:
         self._slots.acquire()
         self._send(*request).add_callbacks(lambda _: self._slots.release(), self._record_error)
 
@@ -199,7 +208,7 @@ class _Requests:
             raise self._errors[0]
 
 
-def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[Any, ...]]]]:
+def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[object, ...]]]]:
     """Yields the variable, the day and the rows of each partition in the batch."""
     import numpy as np
 
@@ -215,7 +224,7 @@ def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[Any, 
         yield int(pv[first]), int(day[first]), rows[first:last]
 
 
-def _columns(answer: Any) -> list[Any]:
+def _columns(answer: ResultSet) -> list[port.Array]:
     """Returns the columns of all pages of an answer. The driver's masks are dropped, because no value is missing."""
     import numpy as np
 

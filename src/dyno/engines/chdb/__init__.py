@@ -1,9 +1,11 @@
 """chDB: ClickHouse inside the process, with MergeTree tables."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -16,6 +18,10 @@ from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import FIELDS, Buckets, SampleBatch, Samples
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A part is written under a temporary name, and renamed when it is complete.
@@ -98,14 +104,14 @@ class Arrays(array_sql.SqlArrays):
 
         yield write
 
-    def row(self, statement: str) -> Any:
+    def row(self, statement: str) -> list[object]:
         return [column[0].as_py() for column in self._query(statement, "ArrowTable").columns]
 
     def slice(self, rows: range) -> Chunk:
         first, last = array_sql.numbers(rows)
         return array_columns.of_table(self._query(array_sql.slice_of("{}").format(first, last), "ArrowTable"))
 
-    def frame(self, names: Sequence[str]) -> Any:
+    def frame(self, names: Sequence[str]) -> pandas.DataFrame:
         return self._query(array_sql.frame_of(names), "DataFrame")
 
     def update(self, change: Change) -> None:
@@ -183,7 +189,7 @@ class Series(port.Series):
             for piece in result.record_batch(PIECE):
                 yield self._batch(piece)
 
-    def _batch(self, piece: Any) -> SampleBatch:
+    def _batch(self, piece: pyarrow.Table | pyarrow.RecordBatch) -> SampleBatch:
         names, *rest = piece.schema.names
         return samples.batch_of_table(piece, names, rest, self._at)
 

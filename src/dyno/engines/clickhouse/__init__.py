@@ -4,11 +4,13 @@ Settings that this module doesn't set have the program's defaults. Source: Click
 "ReplacingMergeTree", "Bulk inserts", "Server Settings" and "Users and Roles Settings".
 """
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.copyable import Copyable
 from dyno.contracts.engine import CrashSpec, Gap, Maintenance, PortSpec, Server
@@ -26,6 +28,12 @@ from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
 from dyno.suites.sql.port import ESCAPED
+
+if TYPE_CHECKING:
+    from clickhouse_driver import Client
+
+    from dyno.servers.listen import StoreServer
+    from dyno.servers.loopback import Address
 
 VENDORS = "clickhouse"
 """Name of the vendor's program, which is a server if its first argument is `server`."""
@@ -122,7 +130,7 @@ class Click(ServerStore):
     shown = ("max_threads", "max_block_size", "max_insert_block_size", *PROFILE)
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value], **arguments: Any) -> Any:
+    def open_client(cls, server: StoreServer[Address], options: Mapping[str, Value], **arguments: Any) -> Client:
         from clickhouse_driver import Client
         from clickhouse_driver.errors import Error
 
@@ -138,11 +146,11 @@ class Click(ServerStore):
         return client
 
     @classmethod
-    def stores(cls, client: Any) -> Iterable[str]:
+    def stores(cls, client: Client) -> Iterable[str]:
         return [name for (name,) in client.execute("SHOW DATABASES")]
 
     @classmethod
-    def drop(cls, client: Any, name: str) -> None:
+    def drop(cls, client: Client, name: str) -> None:
         client.execute(f"DROP DATABASE IF EXISTS {name}")
 
     def create(self) -> None:
@@ -153,7 +161,7 @@ class Click(ServerStore):
     def create_database(self) -> None:
         self.client.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
 
-    def connect(self) -> Any:
+    def connect(self) -> Client:
         """Returns a connection to this store's database that returns columns as arrays."""
         self.create_database()
         return self.open_client(self.server, self.options, database=self.name, settings={"use_numpy": True})
@@ -192,7 +200,7 @@ class Click(ServerStore):
         return None
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: Address) -> str:
         words = [f"--host={address.host}", f"--port={address.port}", f"--user={address.user or 'default'}"]
         words += ["--password", *(["--secure"] if address.secure else [])]
         return shlex.join(["clickhouse-client", *words, "-q", f"DROP DATABASE {name}"])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from dyno.contracts.model import Refused
 from dyno.engines.clickhouse import Click
@@ -13,6 +13,8 @@ from dyno.suites.sql.language.splitter import quote_name, statements
 from dyno.suites.sql.port import DEFAULT, READER, Protection, Rights, Session, check_isolation, check_there
 from dyno.suites.sql.times import without_zone
 
+P = ParamSpec("P")
+T = TypeVar("T")
 TRANSACTION = re.compile(r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK)\b", re.I)
 UTC = ("UTC", "Etc/UTC", "Etc/UCT", "GMT", "Zulu", "Universal")
 VALUES = re.compile(r"\s*INSERT\b(?!.*\bSELECT\b)", re.I | re.S)
@@ -36,7 +38,7 @@ class Literal:
         return self._text
 
 
-def literal(value: Any) -> Any:
+def literal(value: Any) -> object:
     """Returns a value that the driver writes in a form that compares with columns of its type."""
     kind = type(value)
     if kind is bool:
@@ -52,16 +54,16 @@ def literal(value: Any) -> Any:
     return value
 
 
-def as_texts(values: Sequence[Any]) -> Sequence[Any]:
+def as_texts(values: Sequence[object]) -> Sequence[object]:
     """Returns the values of a column of texts, such as one for times with microseconds on old servers."""
     return [each if type(each) in (str, bytes, type(None)) else str(each) for each in values]
 
 
-def without_trace(execute: Callable[..., Any]) -> Callable[..., Any]:
+def without_trace(execute: Callable[P, T]) -> Callable[P, T]:
     """Returns the client's function, whose errors lack the server's stack trace."""
     from clickhouse_driver.errors import ServerException
 
-    def execute_without_trace(*arguments: Any, **named: Any) -> Any:
+    def execute_without_trace(*arguments: P.args, **named: P.kwargs) -> T:
         try:
             return execute(*arguments, **named)
         except ServerException as error:
@@ -71,7 +73,7 @@ def without_trace(execute: Callable[..., Any]) -> Callable[..., Any]:
     return execute_without_trace
 
 
-def read_rights(execute: Callable[[str], Any], database: str) -> Rights:
+def read_rights(execute: Callable[[str], Sequence[Sequence[str]]], database: str) -> Rights:
     """Returns the rights of a login whose profile lets it write."""
     from clickhouse_driver.errors import ServerException
 
@@ -117,7 +119,7 @@ class Sql:
         for statement in statements(script, escaping=True):
             self._execute(statement)
 
-    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    def load(self, table: str, columns: Mapping[str, Sequence[object]]) -> None:
         names = ", ".join(quote_name(name, "`") for name in columns)
         described = self._execute(f"DESCRIBE TABLE {quote_name(table, '`')}")
         kinds = {name.lower(): kind for name, kind, *_ in described}
@@ -127,7 +129,7 @@ class Sql:
         ]
         self._execute(f"INSERT INTO {quote_name(table, '`')} ({names}) VALUES", lists, columnar=True)
 
-    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[object]], object]:
         if TRANSACTION.match(pieces[0]):
             raise Refused("ClickHouse has no transactions: leave BEGIN and COMMIT out")
         if VALUES.match("?".join(pieces)):
@@ -142,13 +144,13 @@ class Sql:
         )
         execute = self._execute
 
-        def run_named(values: Sequence[Any]) -> Any:
+        def run_named(values: Sequence[object]) -> tuple[list[str], Sequence[tuple[object, ...]]]:
             given = dict(zip(names, map(literal, values), strict=True)) or None
             rows, columns = execute(text, given, with_column_types=True)
             zoned = [at for at, (_, kind) in enumerate(columns) if ZONED.search(kind)]
             return [name for name, _ in columns], without_zone(rows, zoned)
 
-        def run(values: Sequence[Any]) -> Any:
+        def run(values: Sequence[object]) -> object:
             names, rows = run_named(values)
             # The server does not count changed rows.
             if names:

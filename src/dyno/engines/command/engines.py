@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, Listing, PortSpec
 from dyno.contracts.installation import Installation
@@ -78,7 +77,7 @@ class Spawn(Programs):
 class Command:
     """The port `command`: the engine's program in a directory, with `values` for the names in braces."""
 
-    def __init__(self, engine: Programs, directory: Path, values: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Programs, directory: Path, values: Mapping[str, object]) -> None:
         self._home = engine.home
         self._directory = directory
         self._environment = users_environment()

@@ -1,12 +1,14 @@
 """Dask: NumPy arrays in chunks, computed by threads or by the workers of a cluster."""
 
+from __future__ import annotations
+
 import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import Server, ServerSpec
 from dyno.contracts.installation import Installation
@@ -17,6 +19,10 @@ from dyno.host.process import is_running
 from dyno.servers import process, user_server
 from dyno.servers.process import Process
 from dyno.servers.user_server import URL, UserServer, unreachable_error
+
+if TYPE_CHECKING:
+    import numpy as np
+    from distributed import Client
 
 HOST = "127.0.0.1"
 QUIET = ("--no-dashboard", "--host", HOST)
@@ -81,7 +87,7 @@ def compute(engine: Library) -> FunctionPort:
     import dask.array as da
     from dask.system import CPU_COUNT
 
-    client: Any = None
+    client: Client | None = None
     if engine.server is not None:
         client = _client(engine.server)
         close, threads = client.close, int(sum(client.nthreads().values()))
@@ -90,7 +96,7 @@ def compute(engine: Library) -> FunctionPort:
         setting = dask.config.set(scheduler="threads", num_workers=threads)
         close = partial(setting.__exit__, None, None, None)
 
-    def chunks(array: Any) -> Any:
+    def chunks(array: np.ndarray) -> da.Array:
         """Splits the array into a chunk per thread, or more if too large. A cluster's workers hold them."""
         rows = min(-(-len(array) // max(threads, 1)), CHUNK)
         parts = da.from_array(array, chunks=(rows, *array.shape[1:]))
@@ -117,7 +123,7 @@ def compute(engine: Library) -> FunctionPort:
     )
 
 
-def _client(server: Any) -> Any:
+def _client(server: Any) -> Client:
     """Returns a client when all workers have arrived. For the user's own cluster, one worker is enough."""
     from distributed import Client, TimeoutError
 

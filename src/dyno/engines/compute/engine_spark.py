@@ -1,12 +1,14 @@
 """Apache Spark through PySpark: a DataFrame cached by a local Java process or by the user's cluster."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import Listing, Server, ServerSpec
 from dyno.contracts.installation import Installation
@@ -16,6 +18,9 @@ from dyno.engines.compute.library import THREADS, FunctionPort, Library, declare
 from dyno.servers import user_server
 from dyno.servers.user_server import URL, UserServer, unreachable_error
 from dyno.suites.compute.port import Arrays, Operation, columns, sums_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 PYTHON = "{}.{}".format(*sys.version_info)
 """Version of this Python. PySpark gets a separate environment, because it includes Spark: half a gigabyte, which
@@ -67,9 +72,9 @@ def compute(engine: Library) -> FunctionPort:
         server.pid = session.sparkContext._gateway.proc.pid
     from pyspark.sql import functions as f
 
-    cached: Any = None
+    cached: DataFrame | None = None
 
-    def load(arrays: Arrays) -> Any:
+    def load(arrays: Arrays) -> DataFrame:
         import pyarrow as pa
 
         nonlocal cached
@@ -80,7 +85,7 @@ def compute(engine: Library) -> FunctionPort:
         cached.count()
         return cached
 
-    def aggregate(function: Any) -> Operation:
+    def aggregate(function: Column) -> Operation:
         return lambda frame: frame.agg(function).collect()[0][0]
 
     return FunctionPort(
@@ -98,7 +103,7 @@ def compute(engine: Library) -> FunctionPort:
     )
 
 
-def _session(master: str, engine: Library, server: Any) -> Any:
+def _session(master: str, engine: Library, server: Any) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 

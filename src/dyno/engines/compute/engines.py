@@ -1,10 +1,12 @@
 """Numeric libraries that compute in this process or on a GPU: a function that builds the port, and a declaration."""
 
+from __future__ import annotations
+
 import os
 import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import Gap, Listing, PortSpec
 from dyno.contracts.installation import Installation
@@ -12,6 +14,10 @@ from dyno.contracts.model import Caveat, Value
 from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
 from dyno.suites.compute import FIRST
 from dyno.suites.compute.port import DOUBLES, Arrays, Operation, columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
 
 # -- the interpreter and NumPy ----------------------------------------------------------------------------------
 
@@ -154,7 +160,7 @@ def _numexpr(engine: Library) -> FunctionPort:
     numexpr.set_num_threads(threads)
     evaluate = numexpr.evaluate
 
-    def total(x: Any) -> Any:
+    def total(x: np.ndarray) -> Any:
         return evaluate("sum(x * one)", {"x": x, "one": 1.0}, {})
 
     operations: dict[str, Operation] = {
@@ -207,7 +213,7 @@ def _torch(engine: Library) -> FunctionPort:
     if engine.threads:
         torch.set_num_threads(engine.threads)
 
-    def load(arrays: Arrays) -> Any:
+    def load(arrays: Arrays) -> torch.Tensor:
         tensors = select({name: torch.from_numpy(array) for name, array in arrays.items()})
         if "y" in arrays:
             return torch.stack(tensors)
@@ -264,11 +270,11 @@ TORCH = declare(
 # -- GPUs: the numbers are in the GPU's memory, and results are copied back -------------------------------------
 
 
-def _gpu_port(operations: dict[str, Operation], convert: Callable[[Any], Any]) -> FunctionPort:
+def _gpu_port(operations: dict[str, Operation], convert: Callable[[np.ndarray], object]) -> FunctionPort:
     """Returns a port on a GPU. `convert` copies a NumPy array to the GPU."""
     import cupy
 
-    def load(arrays: Arrays) -> Any:
+    def load(arrays: Arrays) -> object:
         loaded = {name: convert(array) for name, array in arrays.items()}
         cupy.cuda.Device().synchronize()
         return select(loaded)

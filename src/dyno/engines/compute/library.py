@@ -61,7 +61,7 @@ class FunctionPort(Compute):
     def __init__(
         self,
         operations: dict[str, Operation],
-        load: Callable[[Arrays], Any] | None = None,
+        load: Callable[[Arrays], object] | None = None,
         threads: int | None = 1,
         close: Callable[[], object] = lambda: None,
     ) -> None:
@@ -70,7 +70,7 @@ class FunctionPort(Compute):
         self._threads = threads
         self._close = close
 
-    def load(self, arrays: Arrays) -> Any:
+    def load(self, arrays: Arrays) -> object:
         return self._load(arrays)
 
     def operation(self, name: str) -> Operation:
@@ -93,7 +93,7 @@ def select(arrays: Arrays) -> Any:
 
 
 def declare(
-    name: str, title: str, opener: Callable[..., Any], port: Callable[..., Any] | PortSpec, **fields: Any
+    name: str, title: str, opener: Callable[..., Engine], port: Callable[..., Compute] | PortSpec, **fields: Any
 ) -> EngineSpec:
     """Returns an engine with only the port `compute`. `fields` are further fields of EngineSpec."""
     if isinstance(port, PortSpec):

@@ -1,9 +1,11 @@
 """DuckDB: a columnar SQL database inside the process, made for analysis rather than for single records."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -13,6 +15,9 @@ from dyno.host.installation import version
 from dyno.suites.arrays import port as arrays
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 def _has_fsync_mode() -> bool:
@@ -43,7 +48,9 @@ class DuckDB(Engine):
         self._path = home / "records.duckdb"
         # `tier` is None for a port that stores nothing.
         self._tier = TIERS[tier or Tier.VOLATILE]
-        self.db: Any = duckdb.connect(":memory:" if tier in (None, Tier.VOLATILE) else str(self._path))
+        self.db: duckdb.DuckDBPyConnection = duckdb.connect(
+            ":memory:" if tier in (None, Tier.VOLATILE) else str(self._path)
+        )
         # `threads` is an option of the ports. Without a port, DuckDB's default applies.
         if threads := options.get("threads"):
             self.db.execute(f"SET threads = {threads}")

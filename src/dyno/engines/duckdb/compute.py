@@ -1,7 +1,5 @@
 """DuckDB through the port `compute`: a table in memory, with a column for each array."""
 
-from typing import Any
-
 from dyno.contracts.cleanup import finally_
 from dyno.engines.compute.library import FunctionPort
 from dyno.engines.duckdb import DuckDB
@@ -15,7 +13,7 @@ def compute(engine: DuckDB) -> FunctionPort:
     def value(statement: str) -> Operation:
         return lambda _: execute(statement).fetchall()[0][0]
 
-    def load(arrays: Arrays) -> Any:
+    def load(arrays: Arrays) -> str:
         """Loads the arrays; returns the statement that adds up every column."""
         import pyarrow as pa
 

@@ -1,9 +1,11 @@
 """DuckDB through the port `sql`. Its transactions see a snapshot, which is the isolation `repeatable-read`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from dyno.contracts.cleanup import finally_
@@ -13,6 +15,9 @@ from dyno.suites.sql.language.splitter import quote_name
 from dyno.suites.sql.language.statements import read_statement
 from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
 from dyno.suites.sql.times import without_zone
+
+if TYPE_CHECKING:
+    import duckdb
 
 ROWS = "loaded_rows"
 """Name of the Arrow table in statements."""
@@ -39,7 +44,7 @@ class Sql:
         for statement in self._parse_script(script):
             self._cursor.execute(statement)
 
-    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    def load(self, table: str, columns: Mapping[str, Sequence[object]]) -> None:
         import pyarrow
 
         if self._read_only:
@@ -51,7 +56,7 @@ class Sql:
         with finally_(lambda: self._cursor.unregister(ROWS)):
             self._cursor.execute(f"INSERT INTO {quote_name(table)} ({names}) SELECT {names} FROM {ROWS}").fetchall()
 
-    def _parse_script(self, script: str) -> Any:
+    def _parse_script(self, script: str) -> Sequence[duckdb.Statement]:
         """Returns the parsed statements. DuckDB plans them at each execution, as it does for PREPARE."""
         parsed = self._cursor.extract_statements(script)
         # A connection can't be read-only while others of this process write.
@@ -59,7 +64,7 @@ class Sql:
             self._check_reading(statement)
         return parsed
 
-    def _check_reading(self, statement: Any) -> None:
+    def _check_reading(self, statement: duckdb.Statement) -> None:
         """Raises Refused for a statement that may change the store, or write other files."""
         kind = statement.type.name
         if kind == "EXPLAIN" and (explained := EXPLAIN.fullmatch(statement.query)):
@@ -72,12 +77,12 @@ class Sql:
             # DuckDB's SELECT may begin with a DELETE in WITH.
             raise Refused(f"a session that only reads executes no {kind}")
 
-    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[object]], object]:
         cursor, (parsed,) = self._cursor, self._parse_script("?".join(pieces))
         execute, fetch = cursor.execute, cursor.fetchall
         reads, zoned = parsed.type.name == "SELECT", None
 
-        def run(values: Sequence[Any]) -> Any:
+        def run(values: Sequence[object]) -> object:
             nonlocal zoned
             execute(parsed, values)
             if not reads and (cursor.rowcount >= 0 or cursor.description[0][0] in COUNTS):
@@ -88,7 +93,7 @@ class Sql:
                 return without_zone(fetch(), zoned)
             return fetch()
 
-        def run_named(values: Sequence[Any]) -> Any:
+        def run_named(values: Sequence[object]) -> object:
             rows = run(values)
             return [column[0] for column in cursor.description], rows if type(rows) is list else []
 

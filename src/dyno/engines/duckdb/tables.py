@@ -6,9 +6,11 @@ numbers are not copied, and have no index, as the documentation advises for bulk
 of their numbers or times, so the minimum and maximum of each row group suffice.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.cleanup import finally_, transaction
 from dyno.engines.duckdb import DuckDB
@@ -20,6 +22,10 @@ from dyno.suites.records.port import INDEXES, Key, Record, identity
 from dyno.suites.records.sql import RecordTable, SqlReader, Statements, batches, record
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import FIELDS, SampleBatch
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
 
 # Rows per statement. One statement for each row would be far slower.
 BATCH = 20_000
@@ -38,13 +44,13 @@ DELETE_MANY = f"DELETE FROM records USING {REQUESTED} WHERE key = requested"
 class TableReader(SqlReader):
     """Reads through one cursor, inside or outside of a transaction, by statements that are parsed once."""
 
-    def __init__(self, cursor: Any, many: Callable[[list[Key]], dict[Key, Record]]) -> None:
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, many: Callable[[list[Key]], dict[Key, Record]]) -> None:
         self._cursor = cursor
         super().__init__(cursor.execute, STATEMENTS)
         self._many_keys = many
         self._get = self.prepare_statement(f"{RECORDS} WHERE key = ?")
 
-    def prepare_statement(self, statement: str) -> Any:
+    def prepare_statement(self, statement: str) -> duckdb.Statement:
         return parse_statement(self._cursor, statement)
 
     def get(self, key: Key) -> Record | None:
@@ -122,7 +128,7 @@ class Table(RecordTable):
         self._execute(DELETE_MANY, [[identity(*key) for key in keys]])
 
 
-def parse_statement(cursor: Any, statement: str) -> Any:
+def parse_statement(cursor: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
     """Returns a parsed statement. DuckDB plans it at each execution, as it does for PREPARE."""
     (result,) = cursor.extract_statements(statement)
     return result
@@ -152,7 +158,7 @@ class Arrays(array_sql.SqlArrays):
         with transaction(self._execute):
             yield lambda chunk: self._execute_with(insert, chunk)
 
-    def row(self, statement: str) -> Any:
+    def row(self, statement: str) -> Sequence[Any]:
         # An unfetched result would block the next statement.
         return self._execute(statement).fetchall()[0]
 
@@ -161,7 +167,7 @@ class Arrays(array_sql.SqlArrays):
             self._cursor.sql(self._slice, params=list(array_sql.numbers(rows))).to_arrow_table()
         )
 
-    def frame(self, names: Sequence[str]) -> Any:
+    def frame(self, names: Sequence[str]) -> pandas.DataFrame:
         return self._execute(array_sql.frame_of(names)).df()
 
     def update(self, change: Change) -> None:

@@ -6,6 +6,8 @@ Apache HBase Reference Guide, "RegionServer/Rowkey Design" ("Monotonically Incre
 "Reverse Timestamps"), "Standalone HBase", "Pseudo-Distributed Local Install" and "Thrift API"; happybase, user guide.
 """
 
+from __future__ import annotations
+
 import shutil
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import PortSpec, Server
 from dyno.contracts.installation import Installation
@@ -31,6 +33,11 @@ from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import SampleBatch, Samples
+
+if TYPE_CHECKING:
+    import happybase
+
+    from dyno.servers.listen import StoreServer
 
 PROGRAM = JavaProgram(
     "HBase",
@@ -169,7 +176,7 @@ def _answers(address: Address) -> bool:
     return True
 
 
-def connect_to_gateway(address: Address, timeout_ms: int = TIMEOUT_MS) -> Any:
+def connect_to_gateway(address: Address, timeout_ms: int = TIMEOUT_MS) -> happybase.Connection:
     """Returns a connection to the gateway after a first successful request. Raises Refused."""
     import happybase
     from thriftpy2.thrift import TException
@@ -204,15 +211,15 @@ class Base(ServerStore):
     """Number of samples that may be only in memory and in the log."""
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+    def open_client(cls, server: StoreServer[Address], options: Mapping[str, Value]) -> happybase.Connection:
         return connect_to_gateway(server.address)
 
     @classmethod
-    def stores(cls, client: Any) -> Iterable[str]:
+    def stores(cls, client: happybase.Connection) -> Iterable[str]:
         return [table.decode() for table in client.tables()]
 
     @classmethod
-    def drop(cls, client: Any, name: str) -> None:
+    def drop(cls, client: happybase.Connection, name: str) -> None:
         if name.encode() in client.tables():
             client.delete_table(name, disable=True)
 
@@ -253,11 +260,13 @@ class Base(ServerStore):
         yield from super().caveats()
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: Address) -> str:
         # The command runs on a node of the cluster, because the gateway has no shell.
         return f"""echo "disable '{name}'; drop '{name}'" | hbase shell"""
 
 
+Row = tuple[bytes, Mapping[bytes, bytes]]
+"""A key, and the cells by column."""
 PAGE = 10_000
 """Rows in one answer of a scan."""
 FAMILY, COLUMN = "d", b"d:s"
@@ -317,7 +326,7 @@ class Series(port.Series):
 
     def all(self) -> Iterator[SampleBatch]:
         """Yields all samples in the order of the keys."""
-        page: list[Any] = []
+        page: list[Row] = []
         for row in self._table.scan(batch_size=PAGE):
             page.append(row)
             if len(page) == PAGE:
@@ -331,14 +340,14 @@ class Series(port.Series):
         rows = [row for prefix in self._prefixes for row in self._table.scan(row_prefix=prefix, limit=1)]
         return self._batch(rows)
 
-    def _batch(self, rows: Sequence[Any]) -> SampleBatch:
+    def _batch(self, rows: Sequence[Row]) -> SampleBatch:
         return samples.batch([[self._numbers[key[: -KEY.size]] for key, _ in rows], *_columns(rows)])
 
     def close(self) -> None:
         self._connection.close()
 
 
-def _columns(rows: Sequence[Any]) -> list[Any]:
+def _columns(rows: Sequence[Row]) -> list[port.Array]:
     """Returns times, values, statuses and severities, in the order of the rows."""
     import numpy as np
 

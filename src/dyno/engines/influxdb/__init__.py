@@ -6,6 +6,8 @@ protocol", "Querying data using the HTTP API", "Frequently asked questions" (dup
 settings" and "Authentication and authorization". Settings that this module doesn't set have their defaults.
 """
 
+from __future__ import annotations
+
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from contextlib import closing
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from dyno.contracts.cleanup import undo_on_error
@@ -29,6 +31,14 @@ from dyno.servers.process import Process
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
+
+if TYPE_CHECKING:
+    import pyarrow
+    from influxdb import InfluxDBClient
+    from pyarrow import csv
+
+    from dyno.servers.listen import StoreServer
+    from dyno.servers.loopback import Address
 
 CONFIGURATION, READY = "influxdb.conf", "/ping"
 SETTINGS = Path(__file__).with_name("settings.toml")
@@ -119,7 +129,9 @@ class Influx(ServerStore):
     own_caveats = (Caveat("log-in-size", "keeps what came in last in its log, uncompressed, which is in its size"),)
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value], **arguments: Any) -> Any:
+    def open_client(
+        cls, server: StoreServer[Address], options: Mapping[str, Value], **arguments: Any
+    ) -> InfluxDBClient:
         from influxdb import InfluxDBClient
         from influxdb.exceptions import InfluxDBClientError, InfluxDBServerError
         from requests import RequestException
@@ -135,18 +147,18 @@ class Influx(ServerStore):
         return client
 
     @classmethod
-    def stores(cls, client: Any) -> Iterable[str]:
+    def stores(cls, client: InfluxDBClient) -> Iterable[str]:
         return [each["name"] for each in client.get_list_database()]
 
     @classmethod
-    def drop(cls, client: Any, name: str) -> None:
+    def drop(cls, client: InfluxDBClient, name: str) -> None:
         client.drop_database(name)
 
     def create(self) -> None:
         # Does nothing if the database exists.
         self.client.create_database(self.name)
 
-    def connect(self) -> Any:
+    def connect(self) -> InfluxDBClient:
         return self.open_client(self.server, self.options, database=self.name)
 
     def version(self) -> str:
@@ -193,7 +205,7 @@ class Influx(ServerStore):
         return None
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: Address) -> str:
         words = ["-host", address.host, "-port", str(address.port), *(["-ssl"] if address.secure else [])]
         words += ["-username", address.user, "-password", ""]
         return shlex.join(["influx", *words, "-execute", f"DROP DATABASE {name}"])
@@ -230,7 +242,7 @@ class Series(port.Series):
             return [()] * len(names)
         return [table.column(name).to_numpy() for name in names]
 
-    def _table(self, query: str) -> Any:
+    def _table(self, query: str) -> pyarrow.Table | None:
         """Returns the answer to the query as a table; None if it is empty."""
         from pyarrow import csv
 
@@ -267,7 +279,7 @@ class Series(port.Series):
                 return
             yield from map(self._batch, reader)
 
-    def _batch(self, table: Any) -> SampleBatch:
+    def _batch(self, table: pyarrow.Table | pyarrow.RecordBatch) -> SampleBatch:
         return samples.batch_of_table(table, "tags", OF_ONE, self._numbers)
 
     def latest(self) -> SampleBatch:
@@ -299,7 +311,7 @@ def _tag(value: str) -> str:
     return value
 
 
-def _types() -> Any:
+def _types() -> csv.ConvertOptions:
     return samples.csv_types("tags", ("time", "stat", "sevr"), ("val", "mean", "min", "max"))
 
 

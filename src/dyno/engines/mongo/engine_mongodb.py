@@ -4,11 +4,13 @@ Dyno's server is the only member of a replica set, because transactions need a r
 tier with each write. Source: MongoDB Inc., MongoDB Manual, "mongod" and "mongod Parameters".
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from dyno.contracts.engine import PortSpec, Server
@@ -21,6 +23,9 @@ from dyno.servers import program_option
 from dyno.servers.process import READY_SECONDS, Process, accepts
 from dyno.servers.server_engine import server_engine
 from dyno.suites.records.port import FIELDS
+
+if TYPE_CHECKING:
+    from pymongo.client_session import ClientSession
 
 PROGRAM = program_option.ServerProgram(
     *("MongoDB server", r"db version v(\d[\d.]*)"),
@@ -94,7 +99,7 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 class Mongo(DocumentStore):
     @property
-    def concern(self) -> Mapping[str, Any]:
+    def concern(self) -> Mapping[str, Value]:
         return TIERS[self.tier]
 
     def check_tier(self) -> None:
@@ -112,7 +117,7 @@ class Mongo(DocumentStore):
             raise Refused(f"{why}, so that it can't give tier {self.tier.value}")
 
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
+    def transaction(self) -> Iterator[ClientSession | None]:
         if not self.options["transactions"]:
             yield None
             return

@@ -6,13 +6,15 @@ field. The `_id` is a string made of name and location, which sorts like the pai
 their bytes. With native load, operations on a single document are sent by native code.
 """
 
+from __future__ import annotations
+
 import shlex
 import socket
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from dyno.contracts.model import Refused, Value
 from dyno.contracts.native import load_native
@@ -23,6 +25,15 @@ from dyno.servers import user_server
 from dyno.servers.server_engine import ServerStore
 from dyno.suites.records.port import INDEXES, Key, Reader, Record, identity
 from dyno.suites.records.sql import RecordTable, batches
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+    from pymongo.client_session import ClientSession
+    from pymongo.collection import Collection
+    from pymongo.results import DeleteResult
+    from pymongo.synchronous.pool import Connection
+
+    from dyno.servers.listen import StoreServer
 
 SCHEMES = ("mongodb", "mongodb+srv")
 CLIENT_SETTING = Setting(CLIENT, choice("pymongo", NATIVE_CLIENT), "pymongo", "native: native load, without TLS")
@@ -40,31 +51,31 @@ class DocumentStore(ServerStore):
     """Number of documents that one message may replace."""
 
     @property
-    def concern(self) -> Mapping[str, Any]:
+    def concern(self) -> Mapping[str, Value]:
         """The write concern of the tier: `w` and `journal`."""
         return {}
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+    def open_client(cls, server: StoreServer[str], options: Mapping[str, Value]) -> MongoClient[Document]:
         return connect(server)
 
     @classmethod
-    def stores(cls, client: Any) -> Iterable[str]:
-        return client.list_database_names()  # type: ignore[no-any-return]
+    def stores(cls, client: MongoClient[Document]) -> Iterable[str]:
+        return client.list_database_names()
 
     @classmethod
-    def drop(cls, client: Any, name: str) -> None:
+    def drop(cls, client: MongoClient[Document], name: str) -> None:
         client.drop_database(name)
 
     def create(self) -> None:
         from pymongo import WriteConcern
 
-        concern = {"j" if name == "journal" else name: value for name, value in self.concern.items()}
+        concern: dict[str, Any] = {"j" if name == "journal" else name: value for name, value in self.concern.items()}
         self.database = self.client.get_database(
             self.name, write_concern=WriteConcern(**concern) if concern else None
         )
 
-    def transaction(self) -> AbstractContextManager[Any]:
+    def transaction(self) -> AbstractContextManager[ClientSession | None]:
         """Begins a transaction and returns its session: None if each message is written independently."""
         return nullcontext()
 
@@ -99,18 +110,18 @@ class DocumentStore(ServerStore):
         return None
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: str) -> str:
         words = ["mongosh", without_password(address), "--eval", f"db.getSiblingDB('{name}').dropDatabase()"]
         return shlex.join(words)
 
 
-def connect(server: Any, **settings: Any) -> Any:
+def connect(server: Any, **settings: Any) -> MongoClient[Document]:
     """Returns a client after a first successful request to the server. Raises Refused. The client never retries: a
     failed operation is counted as failed."""
     from pymongo import MongoClient
     from pymongo.errors import PyMongoError
 
-    client: Any = None
+    client: MongoClient[Document] | None = None
     try:
         with warnings.catch_warnings():
             # pymongo only warns of unknown options, so `tsl=true` would give a connection without TLS.
@@ -144,7 +155,7 @@ class NativeCollection:
     The commands are pymongo's, but without a session: one request at a time needs none.
     """
 
-    def __init__(self, collection: Any, client: Any) -> None:
+    def __init__(self, collection: Collection[Record], client: MongoClient[Document]) -> None:
         import bson
 
         self._collection = collection
@@ -172,28 +183,28 @@ class NativeCollection:
         answer: dict[str, Any] = self._bson.decode(self.exchange.ask(self._frame(REQUEST_ID, document)))
         return answer
 
-    def find_one(self, query: Document, fields: Document, session: Any = None) -> Any:
+    def find_one(self, query: Document, fields: Document, session: Session = None) -> Record | None:
         if not self.exchange.active:
             return self._collection.find_one(query, fields, session=session)
         command = {"find": self._collection.name, "filter": query, "projection": fields, "limit": 1}
-        batch = self._ask({**command, "singleBatch": True})["cursor"]["firstBatch"]
+        batch: list[Record] = self._ask({**command, "singleBatch": True})["cursor"]["firstBatch"]
         if batch:
             return batch[0]
         return None
 
-    def insert_one(self, document: Document) -> None:
+    def insert_one(self, document: Record) -> None:
         if self.exchange.active:
             self._ask({"insert": self._collection.name, "documents": [document], **self._concern})
         else:
             self._collection.insert_one(document)
 
-    def find_one_and_replace(self, query: Document, new: Document, upsert: bool) -> Any:
+    def find_one_and_replace(self, query: Document, new: Record, upsert: bool) -> Any:
         if not self.exchange.active:
             return self._collection.find_one_and_replace(query, new, upsert=upsert)
         command = {"findAndModify": self._collection.name, "query": query, "update": new, "upsert": upsert}
         return self._ask({**command, **self._concern})["value"]
 
-    def delete_one(self, query: Document) -> Any:
+    def delete_one(self, query: Document) -> DeleteResult | SimpleNamespace:
         if not self.exchange.active:
             return self._collection.delete_one(query)
         deletes = [{"q": query, "limit": 1}]
@@ -205,7 +216,7 @@ class NativeCollection:
 
 
 @contextmanager
-def _connection(client: Any) -> Iterator[Any]:
+def _connection(client: Any) -> Iterator[Connection]:
     """Takes an authenticated connection out of the client's pool.
 
     pymongo's public API doesn't reach the sockets of its pool. These private names exist in all versions from 4.6 to
@@ -226,7 +237,7 @@ def _connection(client: Any) -> Iterator[Any]:
 COLLECTION = "records"
 FIELDS = {"_id": 0, "name": 1, "location": 1, "stub": 1}
 """Projection of a read, which returns exactly the record."""
-Session = Any
+Session: TypeAlias = "ClientSession | None"
 """A session of pymongo during a transaction; None outside of transactions."""
 
 
@@ -245,13 +256,11 @@ def record(document: dict[str, str]) -> Record:
 class DocumentReader(Reader):
     """Reads in the session's transaction. Without a session, each read is independent."""
 
-    def __init__(self, collection: Any, session: Session = None) -> None:
+    def __init__(self, collection: Collection[Record] | NativeCollection, session: Session = None) -> None:
         self._collection, self.session = collection, session
 
     def get(self, key: Key) -> Record | None:
-        return self._collection.find_one(  # type: ignore[no-any-return]
-            {"_id": identity(*key)}, FIELDS, session=self.session
-        )
+        return self._collection.find_one({"_id": identity(*key)}, FIELDS, session=self.session)
 
     def find_existing(self, keys: Sequence[Key]) -> dict[Key, Record]:
         """Returns the existing records with these keys, by one query."""
@@ -267,7 +276,7 @@ class DocumentReader(Reader):
         find_one, session = self._collection.find_one, self.session
 
         def find(value: str) -> Record | None:
-            return find_one({index: value}, FIELDS, session=session)  # type: ignore[no-any-return]
+            return find_one({index: value}, FIELDS, session=session)
 
         return find
 
@@ -298,7 +307,7 @@ class DocumentRecords(RecordTable):
             database.create_collection(COLLECTION)
         for name in INDEXES if indexed else ():
             self._collection.create_index(name)
-        self._native: Any = None
+        self._native: NativeCollection | None = None
         if engine.options[CLIENT] == NATIVE_CLIENT:
             self._collection = self._native = NativeCollection(self._collection, database.client)
             self.exchange = self._native.exchange

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.cleanup import finally_
@@ -20,6 +20,12 @@ from dyno.contracts.native_load import NATIVE_CLIENT, Exchange, Rows
 from dyno.contracts.passwords import mask_password
 from dyno.host.installation import version
 from dyno.servers import user_server
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+    from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
+
+    from dyno.servers.listen import StoreServer
 
 CLIENTS = ("pymysql", "c", NATIVE_CLIENT)
 PORT = 3306
@@ -34,11 +40,14 @@ SECONDS = 10
 # Later versions of the connector need OpenSSL 3.2. The process has Python's OpenSSL, which is older on Debian 12.
 REQUIRES = ("PyMySQL>=1.1", "mysql-connector-python>=9,<10")
 
+ConnectionArguments = Mapping[str, Any]
+"""Arguments with which both libraries connect."""
+
 
 class Client:
     """A connection through PyMySQL's cursors. A statement outside a transaction is committed at once."""
 
-    def __init__(self, address: Mapping[str, Any], loading: bool, flags: int = 0) -> None:
+    def __init__(self, address: ConnectionArguments, loading: bool, flags: int = 0) -> None:
         import pymysql
 
         self._connection: Any = pymysql.connect(
@@ -74,7 +83,7 @@ class Client:
             pass
         return row
 
-    def stream_rows(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    def stream_rows(self, statement: str, count: int) -> Iterator[Sequence[tuple[object, ...]]]:
         """Yields `count` rows at a time. Until the end, the connection can't be used for other statements."""
         from pymysql.cursors import SSCursor
 
@@ -100,12 +109,12 @@ class Client:
 class Native(Client):
     """A connection through PyMySQL until native load takes its socket (see `Exchange`), for prepared statements."""
 
-    def __init__(self, address: Mapping[str, Any], loading: bool, flags: int = 0) -> None:
+    def __init__(self, address: ConnectionArguments, loading: bool, flags: int = 0) -> None:
         # If the server offers TLS, PyMySQL uses it by default.
         super().__init__(address if "ssl_ca" in address else {**address, "ssl_disabled": True}, loading, flags)
         connection = self._connection._sock
         self.exchange = Exchange("mysql", connection.fileno(), hasattr(connection, "cipher"))
-        self._statements: dict[str, tuple[int, list[Any]]] = {}
+        self._statements: dict[str, tuple[int, list[FieldDescriptorPacket]]] = {}
         self._encode = load_native().mysql
 
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
@@ -125,7 +134,7 @@ class Native(Client):
         request: bytes = self._encode(self.prepare_on_server(statement)[0], values)
         return request
 
-    def prepare_on_server(self, statement: str) -> tuple[int, list[Any]]:
+    def prepare_on_server(self, statement: str) -> tuple[int, list[FieldDescriptorPacket]]:
         """Returns the server's number of the prepared statement, and the descriptions of its columns. PyMySQL has no
         method for the request."""
         if statement not in self._statements:
@@ -135,7 +144,7 @@ class Native(Client):
             connection._execute_command(COM_STMT_PREPARE, statement)
             _, number, columns, parameters = struct.unpack_from("<BIHH", connection._read_packet().get_all_data())
 
-            def definitions(count: int, kind: Any) -> list[Any]:
+            def definitions(count: int, kind: type[MysqlPacket]) -> list[MysqlPacket]:
                 described = [connection._read_packet(kind) for _ in range(count)]
                 if count:
                     # Skip the packet that ends the definitions.
@@ -150,7 +159,7 @@ class Native(Client):
 class Thin(Client):
     """A connection through the C extension, without the connector's cursors, which are in Python. See `Client`."""
 
-    def __init__(self, address: Mapping[str, Any], loading: bool, flags: int = 0) -> None:
+    def __init__(self, address: ConnectionArguments, loading: bool, flags: int = 0) -> None:
         try:
             # Load all of Python's OpenSSL first (`hashlib` loads half): the extension's own copy conflicts with it.
             import ssl  # noqa: F401
@@ -195,7 +204,7 @@ class Thin(Client):
             self._free()
         return row
 
-    def stream_rows(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    def stream_rows(self, statement: str, count: int) -> Iterator[Sequence[tuple[object, ...]]]:
         self._query(statement.encode(), buffered=False)
         rows = iter(self._row, None)
         with finally_(self._free):
@@ -232,7 +241,7 @@ class Thin(Client):
         return f"MySQL Connector/Python's C extension {self._connection.get_client_info()}"
 
 
-def load(client: Client, statement: str, content: Any) -> int:
+def load(client: Client, statement: str, content: ReadableBuffer) -> int:
     """Loads rows by LOAD DATA, which both vendors recommend for many rows; returns the number of rows. The rows are
     in a file in memory, whose path replaces {path} in `statement`."""
     with os.fdopen(os.memfd_create("rows"), "wb") as file:
@@ -241,7 +250,7 @@ def load(client: Client, statement: str, content: Any) -> int:
         return int(client.execute(statement.format(path=f"/proc/self/fd/{file.fileno()}")).rowcount)
 
 
-def connect(server: Any, client: str, loading: bool = False, flags: int = 0) -> Client:
+def connect(server: StoreServer[ConnectionArguments], client: str, loading: bool = False, flags: int = 0) -> Client:
     """Returns a connection to the server, with flags such as MATCHED_ROWS. If `loading`, it may load files of the
     client. Raises Refused."""
     address = server.address
@@ -264,13 +273,13 @@ def error_text(error: Exception) -> str:
     return " ".join(str(error.args[-1] if error.args else error).split())
 
 
-def parse_address(url: str) -> dict[str, Any]:
+def parse_address(url: str) -> dict[str, object]:
     """Returns the arguments with which both libraries connect to the server at this URL. Raises Refused."""
     parts = urlsplit(url)
     arguments = dict(parse_qsl(parts.query))
     if unknown := [name for name in arguments if name not in ARGUMENTS]:
         raise Refused(f"{mask_password(url)}: {unknown[0]} is not known; there are: {', '.join(ARGUMENTS)}")
-    optional: Iterable[tuple[str, Any]] = (
+    optional: Iterable[tuple[str, str]] = (
         ("user", unquote(parts.username or "")),
         ("password", unquote(parts.password or "")),
         ("database", unquote(parts.path.strip("/"))),

@@ -1,6 +1,8 @@
 """MariaDB and MySQL: their declarations, and the store, which is a database with InnoDB tables on a server or
 cluster that Dyno starts, or on the user's own."""
 
+from __future__ import annotations
+
 import importlib.util
 import re
 import shlex
@@ -8,14 +10,22 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, EngineSpec, Maintenance, Nodes, PortSpec, Server
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.mysql import server_galera, server_mariadb
-from dyno.engines.mysql.client import CLIENTS, REQUIRES, Client, connect, error_text, parse_address
+from dyno.engines.mysql.client import (
+    CLIENTS,
+    REQUIRES,
+    Client,
+    ConnectionArguments,
+    connect,
+    error_text,
+    parse_address,
+)
 from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
 from dyno.engines.sysbench import explain_missing_program as missing_sysbench
@@ -28,6 +38,9 @@ from dyno.suites.arrays import port as arrays
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
 from dyno.suites.sql.port import ESCAPED
+
+if TYPE_CHECKING:
+    from dyno.servers.listen import StoreServer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A commit returns while its log is in the server's memory, which is written and flushed about once a second.
@@ -87,7 +100,14 @@ class InnoDB(ServerStore):
         Caveat("log-apart", "has its redo and undo logs beside its tables and indexes, and not in its size"),
     )
 
-    def __init__(self, product: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+    def __init__(
+        self,
+        product: str,
+        home: Path,
+        tier: Tier,
+        options: Mapping[str, Value],
+        server: StoreServer[ConnectionArguments],
+    ) -> None:
         self._product = product
         self._cluster = isinstance(server, Nodes)
         self._claimed = ""
@@ -95,7 +115,7 @@ class InnoDB(ServerStore):
         super().__init__(home, tier, options, server)
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Client:
+    def open_client(cls, server: StoreServer[ConnectionArguments], options: Mapping[str, Value]) -> Client:
         return connect(server, str(options["client"]))
 
     @classmethod
@@ -179,7 +199,7 @@ class InnoDB(ServerStore):
         return {name: variables[name] for name in DURABILITY if name in variables}
 
     @staticmethod
-    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+    def weaker(tier: Tier, settings: Mapping[str, str | None]) -> str | None:
         log, doublewrite = settings["innodb_flush_log_at_trx_commit"], settings["innodb_doublewrite"]
         if log not in {Tier.VOLATILE: EVERY, Tier.PROCESS: HANDED_OVER, Tier.POWER: FLUSHED}[tier]:
             return f"innodb_flush_log_at_trx_commit={log}"
@@ -228,7 +248,7 @@ class InnoDB(ServerStore):
         return None
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: Mapping[str, object]) -> str:
         return _shell(address, f"DROP DATABASE {name}")
 
 
@@ -241,7 +261,7 @@ def _tables(client: Client) -> list[str]:
     return [name for (name,) in client.execute(query).fetchall()]
 
 
-def _shell(address: Mapping[str, Any], statement: str) -> str:
+def _shell(address: Mapping[str, object], statement: str) -> str:
     """Returns a shell command that runs a statement. MariaDB's client can also be called by the name and with the
     flags of MySQL's client."""
     flags = {"unix_socket": "--socket", "host": "--host", "port": "--port", "user": "--user"}

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.copyable import Copyable
 from dyno.contracts.model import Refused, Unavailable
@@ -189,7 +188,7 @@ class MariaDB(Process, Copyable):
         return accepts(self._socket, greeted=True)
 
 
-def _listen_variables(listener: Listener) -> Mapping[str, Any]:
+def _listen_variables(listener: Listener) -> Mapping[str, object]:
     """Returns the system variables of a server that listens for other machines."""
     if listener.certificate is None:
         tls = {}

@@ -2,10 +2,12 @@
 and counts are those of the rows that match.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from dyno.contracts.cleanup import transaction
@@ -17,6 +19,9 @@ from dyno.suites.sql.language.splitter import quote_name, statements
 from dyno.suites.sql.native import NativeStatement
 from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Protection, Session, check_isolation, check_there
 from dyno.suites.sql.tabbed import blocks
+
+if TYPE_CHECKING:
+    from pymysql.protocol import FieldDescriptorPacket
 
 ABORTED = (1020, 1205, 1213)
 """Numbers of the errors for a record that has changed, a lock that is not released, and a deadlock."""
@@ -64,7 +69,7 @@ class Sql:
         for statement in statements(script, escaping=True):
             self._execute(statement).fetchall()
 
-    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    def load(self, table: str, columns: Mapping[str, Sequence[object]]) -> None:
         count, content = len(next(iter(columns.values()))), b"".join(blocks(columns))
         # Bytes are written as hexadecimal digits, because the file is read as text.
         names = {name: quote_name(name, "`") for name in columns}
@@ -81,23 +86,23 @@ class Sql:
             if warnings or loaded != count:
                 raise ValueError(f"{table}: {loaded} of {count} rows were loaded: {warnings}")
 
-    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[object]], object]:
         connection = self._connection
         if len(pieces) > 1:
             text = "%s".join(piece.replace("%", "%%") for piece in pieces)
         else:
             text = pieces[0]
 
-        def execute(values: Sequence[Any]) -> Any:
+        def execute(values: Sequence[object]) -> Any:
             return connection.execute(text, [str(value) if type(value) is UUID else value for value in values])
 
-        def run(values: Sequence[Any]) -> Any:
+        def run(values: Sequence[object]) -> object:
             result = execute(values)
             if connection.columns is None:
                 return max(result.rowcount, 0)
             return list(result.fetchall())
 
-        def run_named(values: Sequence[Any]) -> Any:
+        def run_named(values: Sequence[object]) -> object:
             result, names = execute(values), connection.columns
             return names or [], list(result.fetchall()) if names else []
 
@@ -118,7 +123,7 @@ class Sql:
             # The other types are sent as texts, as PyMySQL does, except float and Decimal, which it writes unquoted.
             return connection.request(text, [one if type(one) in SENT else str(one) for one in values])
 
-        def answer(response: Any) -> Any:
+        def answer(response: int | Sequence[Sequence[object]]) -> object:
             columns = connection.prepare_on_server(text)[1]
             if isinstance(response, int):
                 if named:
@@ -141,7 +146,7 @@ class Sql:
         self._connection.close()
 
 
-def convert_value(column: Any, value: Any) -> Any:
+def convert_value(column: FieldDescriptorPacket, value: Any) -> Any:
     """Returns a value of a binary result in PyMySQL's type for the column. PyMySQL reads only text results, so times
     are written as text for its converters. Raises ValueError."""
     from pymysql.constants import FIELD_TYPE as KIND

@@ -1,5 +1,7 @@
 """The ports `records`, `arrays`, `series` and `transactions` on MariaDB and MySQL. Rows are loaded by LOAD DATA."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,7 +62,7 @@ class Table(RecordTable):
 
     batch = BATCH
 
-    def __init__(self, engine: Any, indexed: bool) -> None:
+    def __init__(self, engine: InnoDB, indexed: bool) -> None:
         self._connection = engine.connect()
         self.exchange = getattr(self._connection, "exchange", None)
         self._execute = execute = self._connection.execute
@@ -159,7 +161,7 @@ class Arrays(array_sql.CursorArrays):
     # Cast to double, because the mean of integers would be a decimal with four digits.
     mean, deviation = "AVG(CAST({} AS DOUBLE))", "STDDEV_POP(CAST({} AS DOUBLE))"
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: InnoDB) -> None:
         connection = engine.connect(loading=True)
         super().__init__(connection, connection.execute)
         self._execute(array_sql.create(ARRAY_TYPES, ARRAY_SUFFIX))
@@ -203,7 +205,7 @@ class Series(SqlSeries):
     begins = "ts DIV {bucket} * {bucket}"
     last = series_sql.LATEST_BY_SKIPS
 
-    def __init__(self, engine: Any, names: Sequence[str]) -> None:
+    def __init__(self, engine: InnoDB, names: Sequence[str]) -> None:
         self._connection = engine.connect(loading=True)
         self._execute = self._connection.execute
         self._execute(series_sql.create_names(SERIES_TYPES, SERIES_SUFFIX))

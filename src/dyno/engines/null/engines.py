@@ -149,11 +149,11 @@ class Sql(NullPort):
 
     define, rollback = do_nothing, do_nothing
 
-    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    def load(self, table: str, columns: Mapping[str, Sequence[object]]) -> None:
         pass
 
-    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
-        rows: list[tuple[Any, ...]] = []
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[object]], object]:
+        rows: list[tuple[object, ...]] = []
         return (lambda values: ([], rows)) if named else (lambda values: rows)
 
     def aborted(self, error: Exception) -> bool:

@@ -1,5 +1,7 @@
 """Parquet through pyarrow: a directory of immutable files, one per transaction."""
 
+from __future__ import annotations
+
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -21,6 +23,12 @@ from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, Change, Chunk
 from dyno.suites.series import port as series_port
 from dyno.suites.series import samples
 from dyno.suites.series.port import DTYPES, FIELDS, Array, SampleBatch, Samples
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from pyarrow.dataset import Dataset, Expression
+    from pyarrow.parquet import ParquetFile
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A file is written under a temporary name, and renamed when it is complete.
@@ -44,7 +52,7 @@ class Parquet(Engine):
             unfinished.unlink()
         self._open_files = OrderedDict[Path, Any]()
 
-    def open(self, path: Path) -> Any:
+    def open(self, path: Path) -> ParquetFile:
         """Opens a file, or returns it from a cache of the `MOST_OPEN` most recently used files."""
         if path in self._open_files:
             self._open_files.move_to_end(path)
@@ -124,7 +132,7 @@ class Arrays(arrays_port.Arrays):
             writer.close()
             self._add(self._engine.commit(path))
 
-    def _batches(self, names: Sequence[str]) -> Iterator[Any]:
+    def _batches(self, names: Sequence[str]) -> Iterator[pyarrow.Table]:
         """Yields all rows, one row group at a time."""
         for path in self._parts:
             part = self._engine.open(path)
@@ -138,7 +146,7 @@ class Arrays(arrays_port.Arrays):
         return sum(parts) if BY_NAME[column].exact else float(sum(parts))
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        def pieces(name: str) -> Iterator[Any]:
+        def pieces(name: str) -> Iterator[Array]:
             return (batch.column(0).to_numpy() for batch in self._batches((name,)))
 
         return [columns.moments(partial(pieces, name)) for name in names]
@@ -164,7 +172,7 @@ class Arrays(arrays_port.Arrays):
             tables.append(part.read_row_groups(groups).slice(skipped, rows.stop - first - skipped))
         return columns.of_table(pyarrow.concat_tables(tables))
 
-    def frame(self, names: Sequence[str]) -> Any:
+    def frame(self, names: Sequence[str]) -> pandas.DataFrame:
         import pyarrow
 
         tables = [self._engine.open(path).read(columns=list(names)) for path in self._parts]
@@ -201,7 +209,7 @@ class Series(series_port.Series):
         self._numbers = samples.VariableIds(names, list(enumerate([*known, *new])))
         self._paths = engine.parts()
         self._next = max((int(path.name[:8]) for path in self._paths), default=-1) + 1
-        self._dataset: Any = None
+        self._dataset: Dataset | None = None
 
     def insert(self, batch: SampleBatch) -> None:
         import numpy as np
@@ -233,7 +241,7 @@ class Series(series_port.Series):
         return self._engine.commit(path)
 
     @property
-    def _all(self) -> Any:
+    def _all(self) -> Dataset:
         """All files as one dataset. Statistics of the row groups decide which ones are read."""
         if self._dataset is None:
             self._dataset = _open_all(self._paths)
@@ -242,7 +250,7 @@ class Series(series_port.Series):
     def seen(self, pv: int, ts: int) -> bool:
         return int(self._all.count_rows(filter=(self._pv == self._numbers.one(pv)) & (self._ts == ts))) > 0
 
-    def _samples(self, condition: Any) -> Samples:
+    def _samples(self, condition: Expression) -> Samples:
         return samples.samples(_arrays(self._all.to_table(filter=condition))[1:])
 
     def one(self, pv: int) -> Samples:
@@ -282,12 +290,12 @@ class Series(series_port.Series):
         self._dataset = None
 
 
-def _arrays(table: Any) -> Sequence[Array]:
+def _arrays(table: pyarrow.Table) -> Sequence[Array]:
     """Returns the columns of a table with only the last version of repeated samples."""
     return samples.latest_versions([column.to_numpy() for column in table.columns])
 
 
-def _open_all(paths: Sequence[Path]) -> Any:
+def _open_all(paths: Sequence[Path]) -> Dataset:
     import pyarrow
     from pyarrow import dataset
 

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import CrashSpec, Maintenance, Nodes, PortSpec, Server
@@ -30,6 +30,13 @@ from dyno.suites.arrays.port import INSTALLATION
 from dyno.suites.oltp import Load
 from dyno.suites.records.port import COLUMNS
 
+if TYPE_CHECKING:
+    import psycopg
+
+    from dyno.servers.listen import StoreServer
+
+ConnectionArguments = Mapping[str, Any]
+"""Arguments with which client libraries connect."""
 CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A commit returns before its log is written, which happens at most about 0.6 s later.
@@ -74,15 +81,17 @@ class Postgres(ServerStore):
     own_caveats = (Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size"),)
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+    def open_client(
+        cls, server: StoreServer[ConnectionArguments], options: Mapping[str, Value]
+    ) -> psycopg.Connection:
         return _connect(server)
 
     @classmethod
-    def stores(cls, client: Any) -> Iterable[str]:
+    def stores(cls, client: psycopg.Connection) -> Iterable[str]:
         return [name for (name,) in client.execute("SELECT nspname FROM pg_namespace").fetchall()]
 
     @classmethod
-    def drop(cls, client: Any, name: str) -> None:
+    def drop(cls, client: psycopg.Connection, name: str) -> None:
         client.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
     def create(self) -> None:
@@ -93,11 +102,11 @@ class Postgres(ServerStore):
     def _create_schema(self) -> None:
         self.client.execute(f"CREATE SCHEMA IF NOT EXISTS {self.name}")
 
-    def connect_there(self) -> Any:
+    def connect_there(self) -> psycopg.Connection:
         """Returns a connection to the tables of the user's, as the user's own sessions find them."""
         return _connect(self.server)
 
-    def connect(self) -> Any:
+    def connect(self) -> psycopg.Connection:
         """Returns a connection to this store's schema, which is set when the connection begins."""
         if not self.server.own:
             self._create_schema()
@@ -158,7 +167,7 @@ class Postgres(ServerStore):
         return {name: self._setting(name) for name in TIERS[Tier.POWER]}
 
     @staticmethod
-    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+    def weaker(tier: Tier, settings: Mapping[str, str | None]) -> str | None:
         required = {Tier.VOLATILE: (), Tier.PROCESS: ("synchronous_commit",), Tier.POWER: tuple(settings)}[tier]
         return next((f"{name}={settings[name]}" for name in required if settings[name] == "off"), None)
 
@@ -209,11 +218,11 @@ class Postgres(ServerStore):
         return text
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: str) -> str:
         return shlex.join(["psql", without_password(address), "-c", f"DROP SCHEMA {name} CASCADE"])
 
 
-def _connect(server: Any, options: str = "") -> Any:
+def _connect(server: StoreServer[ConnectionArguments], options: str = "") -> psycopg.Connection:
     """Returns a connection whose session has further command-line options. Raises Refused."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
@@ -242,7 +251,7 @@ def _connect(server: Any, options: str = "") -> Any:
     return connection
 
 
-def _session_options(arguments: Mapping[str, Any], options: str) -> str:
+def _session_options(arguments: Mapping[str, object], options: str) -> str:
     """Appends to the options that the user's own session would have by libpq's rules."""
     return f"{arguments.get('options') or os.environ.get('PGOPTIONS', '')} {options}".strip()
 

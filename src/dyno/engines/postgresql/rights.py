@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.suites.sql.language.splitter import quote_name
 from dyno.suites.sql.port import READER, Rights
+
+if TYPE_CHECKING:
+    import psycopg
 
 HARMLESS = (
     *("random", "random_normal", "clock_timestamp", "timeofday", "gen_random_uuid", "uuid_generate_v1"),
@@ -56,7 +59,7 @@ FROM pg_catalog.pg_roles WHERE rolname = current_user
 """
 
 
-def find_volatile(connection: Any, text: str) -> Sequence[str]:
+def find_volatile(connection: psycopg.Connection, text: str) -> Sequence[str]:
     """Returns the functions of the server and of its extensions whose names are in the text, and which may change
     something. Functions of the user's work within the transaction."""
     words = sorted({word.lower() for word in WORD.findall(text)})
@@ -64,7 +67,7 @@ def find_volatile(connection: Any, text: str) -> Sequence[str]:
     return [name for (name,) in rows]
 
 
-def read_rights(connection: Any) -> Rights:
+def read_rights(connection: psycopg.Connection) -> Rights:
     ((may, public),) = connection.execute(MAY, (list(ROLES),)).fetchall()
     ((schema,),) = connection.execute("SELECT coalesce(current_schema(), 'public')").fetchall()
     name = quote_name(schema)

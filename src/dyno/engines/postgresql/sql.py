@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.model import Refused
@@ -20,6 +20,11 @@ from dyno.suites.sql.native import NativeStatement
 from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Protection, Session, check_isolation, check_there
 from dyno.suites.sql.tabbed import blocks
 
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg.abc import Buffer
+    from psycopg.adapt import Dumper, PyFormat
+
 ABORTED = ("40001", "40P01")
 """The states serialization_failure and deadlock_detected."""
 INT2, INT4 = 21, 23
@@ -29,9 +34,11 @@ TEXTS = (25, 1042, 1043)
 BEGIN = b"ROLLBACK; BEGIN READ ONLY"
 PREPARED = 1_000
 """Maximum number of prepared statements of a connection."""
+Columns = list[tuple[str, Callable[[str], object]]]
+"""Names of a statement's columns, and the functions that convert their values from text."""
 
 
-def adapt_types(connection: Any) -> Any:
+def adapt_types(connection: psycopg.Connection) -> Any:
     """Returns the connection with some of psycopg's types changed."""
     from psycopg.types.datetime import TimestamptzLoader
     from psycopg.types.numeric import Int4, IntBinaryDumper
@@ -41,16 +48,16 @@ def adapt_types(connection: Any) -> Any:
         """Sends integers as `integer` or, if they are too large, `bigint`. psycopg itself has `smallint` too, and
         prepares a statement for each combination of its parameters' types."""
 
-        def get_key(self, obj: int, format: Any) -> Any:
+        def get_key(self, obj: int, format: PyFormat) -> type:
             if -(2**31) <= obj < 2**31:
                 return Int4
             return super().get_key(obj, format)
 
-        def upgrade(self, obj: int, format: Any) -> Any:
+        def upgrade(self, obj: int, format: PyFormat) -> Dumper:
             return super().upgrade(2**30 if -(2**31) <= obj < 2**31 else obj, format)
 
     class Utc(TimestamptzLoader):
-        def load(self, data: Any) -> datetime:
+        def load(self, data: Buffer) -> datetime:
             return super().load(data).replace(tzinfo=None)
 
     connection.adapters.register_dumper(int, Integers)
@@ -97,23 +104,23 @@ class Sql:
         for statement in statements(script):
             self._connection.execute(statement)
 
-    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    def load(self, table: str, columns: Mapping[str, Sequence[object]]) -> None:
         names = ", ".join(map(quote_name, columns))
         with self._connection.cursor().copy(f"COPY {quote_name(table)} ({names}) FROM STDIN") as copy:
             for block in blocks(columns, "\\\\x"):
                 copy.write(block)
 
-    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[object]], object]:
         text, cursor = "%s".join(piece.replace("%", "%%") for piece in pieces), self._connection.cursor()
         execute, fetch = cursor.execute, cursor.fetchall
 
-        def run(values: Sequence[Any]) -> Any:
+        def run(values: Sequence[object]) -> object:
             execute(text, values, prepare=True)
             if cursor.pgresult.nfields:
                 return fetch()
             return max(cursor.rowcount, 0)
 
-        def run_named(values: Sequence[Any]) -> Any:
+        def run_named(values: Sequence[object]) -> object:
             execute(text, values, prepare=True)
             names = [column.name for column in cursor.description or ()]
             return names, fetch() if names else []
@@ -159,9 +166,9 @@ class Statements:
 
         text = "".join(f"${number}{piece}" if number else piece for number, piece in enumerate(pieces))
         formats = [PyFormat.TEXT] * (len(pieces) - 1)
-        columns: list[tuple[str, Any]] = []
+        columns: Columns = []
 
-        def request(values: Sequence[Any]) -> bytes:
+        def request(values: Sequence[object]) -> bytes:
             nonlocal columns
             contents = self._transformer.dump_sequence(values, formats)
             types = tuple(INT4 if kind == INT2 else kind for kind in self._transformer.types or ())
@@ -170,7 +177,7 @@ class Statements:
             request: bytes = self._encode(name, encoded)
             return request
 
-        def answer(response: Any) -> Any:
+        def answer(response: int | Sequence[Sequence[str | None]]) -> object:
             if not columns:
                 if isinstance(response, int):
                     changed = response
@@ -190,7 +197,7 @@ class Statements:
 
         return NativeStatement(request, answer)
 
-    def _prepare(self, text: str, types: tuple[int, ...]) -> tuple[bytes, list[tuple[str, Any]]]:
+    def _prepare(self, text: str, types: tuple[int, ...]) -> tuple[bytes, Columns]:
         """Returns the name of the prepared statement, and its columns' names and converters."""
         key = (text, types)
         if key not in self._prepared:
@@ -205,7 +212,7 @@ class Statements:
             self._prepared[key] = name, columns
         return self._prepared[key]
 
-    def _loader(self, kind: int) -> Callable[[str], Any]:
+    def _loader(self, kind: int) -> Callable[[str], object]:
         """Returns a function that converts a value of the type from text."""
         from psycopg import pq
 

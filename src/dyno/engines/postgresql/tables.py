@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
@@ -20,6 +20,11 @@ from dyno.suites.records.sql import RecordTable, SqlReader, Statements, record
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import FIELDS, Array, SampleBatch
 from dyno.suites.series.sql import SqlSeries
+
+if TYPE_CHECKING:
+    import numpy as np
+    import psycopg
+    from psycopg.pq.abc import PGconn
 
 INDEXED = {name: f"reverse({name.removeprefix('rev_')})" for name in INDEXES}
 STATEMENTS = Statements("%s")
@@ -40,11 +45,11 @@ server waits until its results are read."""
 class Thin:
     """Runs prepared statements through libpq, without psycopg's adapting of values and state of a cursor."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
         self._names: dict[str, bytes] = {}
 
-    def execute(self, statement: str, values: Iterable[str | int] = ()) -> Any:
+    def execute(self, statement: str, values: Iterable[str | int] = ()) -> Result | Rows:
         name, pgconn = self._prepare_statement(statement), self._connection.pgconn
         return Result(check_result(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
 
@@ -52,7 +57,7 @@ class Thin:
         """Runs the statement once for each of `values`, in a pipeline."""
         name = self._prepare_statement(statement)
         pgconn = self._connection.pgconn
-        results = []
+        results: list[Any] = []
         pgconn.enter_pipeline_mode()
         for at in range(0, len(values), SENT_TOGETHER):
             some = values[at : at + SENT_TOGETHER]
@@ -83,13 +88,13 @@ class Thin:
 class Native(Thin):
     """Runs statements through libpq until native load takes the socket: see `Exchange`."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: psycopg.Connection) -> None:
         super().__init__(connection)
         pgconn = connection.pgconn
         self._encode = load_native().postgresql
         self.exchange = Exchange("postgresql", pgconn.socket, bool(pgconn.ssl_in_use))
 
-    def execute(self, statement: str, values: Iterable[str | int] = ()) -> Any:
+    def execute(self, statement: str, values: Iterable[str | int] = ()) -> Result | Rows:
         if not self.exchange.active:
             return super().execute(statement, values)
         return Rows(self.exchange.ask(self._encode(self._prepare_statement(statement), values)))
@@ -120,7 +125,7 @@ class Result:
         return tuple([value(number, column).decode() for column in range(self._result.nfields)])
 
 
-def check_result(result: Any, pgconn: Any) -> Any:
+def check_result(result: Any, pgconn: PGconn) -> Any:
     if result.status not in (1, 2):
         # In a pipeline, only the result has the error message.
         raise RuntimeError((result.error_message or pgconn.error_message).decode(errors="replace").strip())
@@ -149,10 +154,10 @@ class Table(RecordTable):
         for name, what in INDEXED.items() if indexed else ():
             connection.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({what})")
 
-    def _execute_prepared(self, statement: str, values: Any = ()) -> Any:
+    def _execute_prepared(self, statement: str, values: Sequence[object] = ()) -> psycopg.Cursor:
         return self._cursor.execute(statement, values, prepare=True)
 
-    def _execute_pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> Iterator[Any]:
+    def _execute_pipelined(self, statement: str, values: Sequence[Sequence[str]]) -> Iterator[psycopg.Cursor]:
         """Runs the statement once for each of `values`, which psycopg prepares and pipelines."""
         cursor = self._cursor
         cursor.executemany(statement, values, returning=True)
@@ -356,7 +361,7 @@ class Series(SqlSeries):
                 yield unpack_rows(rest)
 
 
-def _row() -> Any:
+def _row() -> np.dtype[np.void]:
     """Returns the NumPy type of a row in COPY's format: the number of fields, and each one's length and value."""
     import numpy as np
 

@@ -5,6 +5,8 @@ Settings that this module doesn't set have their defaults. Source: QuestDB, Ques
 "Deduplication", "Durability and commit modes", "Configuration" and "REST API".
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shlex
@@ -15,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from dyno.contracts.engine import CrashSpec, Maintenance, PortSpec, Server
@@ -32,6 +34,11 @@ from dyno.servers.program_option import JavaProgram
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from dyno.servers.listen import StoreServer
 
 PROGRAM = JavaProgram(
     "QuestDB",
@@ -127,7 +134,7 @@ class Quest(ServerStore):
     )
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+    def open_client(cls, server: StoreServer[Address], options: Mapping[str, Value]) -> psycopg.Connection:
         import psycopg
 
         at = _postgresql(server)
@@ -142,15 +149,15 @@ class Quest(ServerStore):
             raise user_server.unreachable_error(server, error) from None
 
     @classmethod
-    def stores(cls, client: Any) -> Iterable[str]:
+    def stores(cls, client: psycopg.Connection) -> Iterable[str]:
         return [name for (name,) in client.execute("SELECT table_name FROM tables()").fetchall()]
 
     @classmethod
-    def drop(cls, client: Any, name: str) -> None:
+    def drop(cls, client: psycopg.Connection, name: str) -> None:
         client.execute(f"DROP TABLE IF EXISTS {name}")
 
     @classmethod
-    def remove(cls, home: Path, options: Mapping[str, Value], server: Any) -> None:
+    def remove(cls, home: Path, options: Mapping[str, Value], server: StoreServer[Address]) -> None:
         super().remove(home, options, server)
         if not server.own:
             # Remove the table twice: rows that a killed client has sent may still arrive and create it again.
@@ -185,7 +192,7 @@ class Quest(ServerStore):
         return None
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: Address) -> str:
         return shlex.join(["curl", "-G", f"{address.url}/exec", "--data-urlencode", f"query=DROP TABLE {name}"])
 
 

@@ -5,6 +5,8 @@ A tier adds its settings to those that all tiers share, and all others have the 
 no configuration file. Source: Redis Ltd., Redis documentation, "Redis configuration file example".
 """
 
+from __future__ import annotations
+
 import importlib.util
 import shlex
 import socket as sockets
@@ -14,7 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.copyable import Copyable
@@ -24,7 +26,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
-from dyno.engines.redis.resp import CLIENTS, Client, connect, library, uses_tls
+from dyno.engines.redis.resp import CLIENTS, Client, ConnectionArguments, connect, library, uses_tls
 from dyno.host.installation import version
 from dyno.servers import listen, namespace, program_option, set_option, user_server
 from dyno.servers.listen import Listener
@@ -33,6 +35,11 @@ from dyno.servers.program_option import ServerProgram
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.records.port import MSGPACK
+
+if TYPE_CHECKING:
+    import redis
+
+    from dyno.servers.listen import StoreServer
 
 SETTINGS = Path(__file__).with_name("settings.toml")
 OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", "appendfilename", "daemonize")
@@ -60,7 +67,7 @@ class Redis(Process, Copyable):
         super().__init__([program.executable(path), *words], home, self._answers, unix=self.path)
 
     @property
-    def address(self) -> Mapping[str, Any]:
+    def address(self) -> Mapping[str, str]:
         """Arguments with which redis-py connects."""
         if self._listener is None:
             password = {}
@@ -141,27 +148,34 @@ class Keyspace(ServerStore):
         *("auto-aof-rewrite-min-size", "save", "maxmemory", "maxmemory-policy", "io-threads"),
     )
 
-    def __init__(self, engine: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+    def __init__(
+        self,
+        engine: str,
+        home: Path,
+        tier: Tier,
+        options: Mapping[str, Value],
+        server: StoreServer[ConnectionArguments],
+    ) -> None:
         self._engine, self.prefix = engine, _prefix(home, server)
         super().__init__(home, tier, options, server)
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+    def open_client(cls, server: StoreServer[ConnectionArguments], options: Mapping[str, Value]) -> redis.Redis:
         return library(server)
 
     @classmethod
-    def stores(cls, client: Any) -> Iterable[str]:
+    def stores(cls, client: redis.Redis) -> Iterable[str]:
         keys = client.scan_iter(match=f"{namespace.PREFIX}*:*", count=BATCH)
         return {key.partition(b":")[0].decode(errors="replace") for key in keys}
 
     @classmethod
-    def drop(cls, client: Any, name: str) -> None:
+    def drop(cls, client: redis.Redis, name: str) -> None:
         # The server may still execute commands that a killed client has sent.
         while _unlink(client, f"{name}:".encode()):
             pass
 
     @classmethod
-    def remove(cls, home: Path, options: Mapping[str, Value], server: Any) -> None:
+    def remove(cls, home: Path, options: Mapping[str, Value], server: StoreServer[ConnectionArguments]) -> None:
         if not server.own:
             super().remove(home, options, server)
             return
@@ -193,7 +207,7 @@ class Keyspace(ServerStore):
         return {name: self._config(name) for name in ENOUGH[Tier.POWER]}
 
     @staticmethod
-    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+    def weaker(tier: Tier, settings: Mapping[str, str | None]) -> str | None:
         return next((f"{n}={settings[n]}" for n, enough in ENOUGH[tier].items() if settings[n] not in enough), None)
 
     def _config(self, name: str) -> str | None:
@@ -264,7 +278,7 @@ class Keyspace(ServerStore):
         return text.removeprefix("NOPERM ") + which
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: str) -> str:
         # Don't use redis-cli's flag -u, which can't log in with a password and no user.
         at = urlsplit(address)
         query = dict(parse_qsl(at.query))
@@ -283,7 +297,7 @@ class Keyspace(ServerStore):
         return f"{password}{scan} | sed 's/^/UNLINK /' | {cli} | sed '/^1$/d'"
 
 
-def _prefix(home: Path, server: Any) -> bytes:
+def _prefix(home: Path, server: StoreServer[ConnectionArguments]) -> bytes:
     name = namespace.store_name(home)
     return f"{name[-SHORT:] if server.own else name}:".encode()
 
@@ -304,7 +318,7 @@ def _convert_server_errors() -> Iterator[None]:
         raise Refused(f"the server refused: {error}") from None
 
 
-def _unlink(client: Any, prefix: bytes) -> bool:
+def _unlink(client: redis.Redis, prefix: bytes) -> bool:
     """Deletes all keys with the prefix. Returns whether there were any."""
     cursor, found = None, False
     while cursor != 0:
@@ -315,7 +329,7 @@ def _unlink(client: Any, prefix: bytes) -> bool:
     return found
 
 
-def rewrite(client: Any) -> None:
+def rewrite(client: redis.Redis) -> None:
     """Rewrites the log, as the server does by itself when the log has grown, and waits until that is done. Otherwise
     the size of the next store's log would include all earlier stores."""
     if not client.info("persistence")["aof_enabled"]:

@@ -6,15 +6,21 @@ followed by the record's key. Indexed values follow from the key, so a replaceme
 does not read the record. A transaction is one MULTI and EXEC, a read takes one round trip, and a scan two.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.suites.records.layer import ENCODERS, pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.sql import batches
+
+if TYPE_CHECKING:
+    from dyno.engines.redis.engines import Keyspace
+    from dyno.engines.redis.resp import Client, Command
 
 _MSGPACK = ENCODERS["msgpack"]
 
@@ -27,7 +33,7 @@ FIND = Path(__file__).with_name("find.lua")
 class KeyedReader(Reader):
     """Reads the current state in every read, because Redis has no transactions for reads."""
 
-    def __init__(self, client: Any, prefix: bytes, found: Any, pipelined: bool) -> None:
+    def __init__(self, client: Client, prefix: bytes, found: object, pipelined: bool) -> None:
         self._execute = client.execute
         self._prefix = prefix
         self._find = found
@@ -90,7 +96,7 @@ class KeyedReader(Reader):
 class KeyedRecords:
     """See `dyno.suites.records.port.Records`."""
 
-    def __init__(self, engine: Any, indexed: bool) -> None:
+    def __init__(self, engine: Keyspace, indexed: bool) -> None:
         self._client = client = engine.connect()
         self.exchange = getattr(client, "exchange", None)
         self._prefix = prefix = engine.prefix
@@ -113,7 +119,7 @@ class KeyedRecords:
     def insert(self, records: Iterable[Record]) -> None:
         self._client.transaction(command for batch in batches(records, BATCH) for command in self._store(batch))
 
-    def _store(self, records: list[Record]) -> Iterator[tuple[Any, ...]]:
+    def _store(self, records: list[Record]) -> Iterator[Command]:
         packed = [_pack_key(record) for record in records]
         values = map(_MSGPACK.encode, records)
         yield (b"MSET", *chain.from_iterable(zip([self._prefix + key for key in packed], values, strict=True)))
@@ -131,7 +137,7 @@ class KeyedRecords:
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
         earlier: list[list[Record | None]] = []
 
-        def commands() -> Iterator[tuple[Any, ...]]:
+        def commands() -> Iterator[Command]:
             for batch in batches(records, BATCH):
                 packed = [_pack_key(record) for record in batch]
                 earlier.append(
@@ -157,7 +163,7 @@ class KeyedRecords:
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         earlier: list[list[int | None]] = []
 
-        def commands() -> Iterator[tuple[Any, ...]]:
+        def commands() -> Iterator[Command]:
             for batch in batches(keys, BATCH):
                 packed = [pack(b"", key) for key in batch]
                 earlier.append(_find_previous_positions(packed))
@@ -179,7 +185,7 @@ class KeyedRecords:
             there += [yes and place is None for yes, place in zip(exist, same, strict=True)]
         return there
 
-    def _answers(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+    def _answers(self, commands: Iterable[Command]) -> list[Any]:
         """Returns the first answer of each batch. A last batch of a single record has one command less."""
         answers: list[Any] = self._client.transaction(commands)
         return answers[:: self._commands]

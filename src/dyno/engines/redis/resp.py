@@ -7,20 +7,27 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.native_load import NATIVE_CLIENT, Exchange
 from dyno.servers import user_server
 
+if TYPE_CHECKING:
+    import redis
+
+    from dyno.servers.listen import StoreServer
+
 Argument = bytes | str | int
 Command = tuple[Argument, ...]
+ConnectionArguments = Mapping[str, Any]
+"""Arguments with which redis-py connects."""
 
 CLIENTS = ("redis-py", "single", "hiredis", NATIVE_CLIENT)
 CHUNK_BYTES = 1 << 20
 RECEIVE_BYTES = 1 << 16
 
 
-def library(server: Any, single: bool = False) -> Any:
+def library(server: StoreServer[ConnectionArguments], single: bool = False) -> redis.Redis:
     """Returns redis-py's client for a server. Raises Refused if it can't connect."""
     import redis
     from redis.backoff import NoBackoff
@@ -45,14 +52,14 @@ def library(server: Any, single: bool = False) -> Any:
     return client
 
 
-def uses_tls(server: Any) -> bool:
+def uses_tls(server: StoreServer[ConnectionArguments]) -> bool:
     """Returns whether connections to the server use TLS, which only the URL's scheme decides."""
     if server.own:
         return bool(server.address.get("ssl"))
     return str(server.url).startswith("rediss:")
 
 
-def connect(server: Any, how: str) -> Client:
+def connect(server: StoreServer[ConnectionArguments], how: str) -> Client:
     """Returns a new connection through one of CLIENTS."""
     connection = library(server, single=how == "single")
     if how in ("redis-py", "single"):
@@ -74,15 +81,15 @@ class Client:
         client.set_response_callback("SET", lambda answer, **_: answer)
         self.execute = client.execute_command
 
-    def transaction(self, commands: Iterable[Command]) -> list[Any]:
+    def transaction(self, commands: Iterable[Command]) -> list[object]:
         """Sends MULTI, the commands and EXEC; returns the answers. If `commands` raises, nothing is executed."""
         return self._execute_together(commands, transaction=True)
 
-    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+    def pipeline(self, commands: Sequence[Command]) -> list[object]:
         """Sends the commands together, without a transaction; returns the answers in order."""
         return self._execute_together(commands, transaction=False)
 
-    def _execute_together(self, commands: Iterable[Command], transaction: bool) -> list[Any]:
+    def _execute_together(self, commands: Iterable[Command], transaction: bool) -> list[object]:
         with self._client.pipeline(transaction=transaction) as pipeline:
             for command in commands:
                 pipeline.execute_command(*command)
@@ -95,7 +102,7 @@ class Client:
 class Thin(Client):
     """A connection through hiredis on a plain socket, without redis-py's pool, state and metrics."""
 
-    def __init__(self, where: Mapping[str, Any]) -> None:
+    def __init__(self, where: ConnectionArguments) -> None:
         import hiredis
 
         self._pack: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]
@@ -124,12 +131,12 @@ class Thin(Client):
             answer = gets()
         return answer
 
-    def _raise_if_error(self, answer: Any) -> Any:
+    def _raise_if_error(self, answer: object) -> object:
         if isinstance(answer, self._error):
             raise answer
         return answer
 
-    def transaction(self, commands: Iterable[Command]) -> list[Any]:
+    def transaction(self, commands: Iterable[Command]) -> list[object]:
         """Sends commands while the iterator creates them; the server queues them until EXEC."""
         sent = 0
         waiting = [self._multi]
@@ -155,7 +162,7 @@ class Thin(Client):
             self._raise_if_error(answer)
         return list(answers)
 
-    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+    def pipeline(self, commands: Sequence[Command]) -> list[object]:
         self._send(b"".join(map(self._pack, commands)))
         answers = [self._answer() for _ in commands]
         return list(map(self._raise_if_error, answers))
@@ -173,7 +180,7 @@ class Thin(Client):
 class Native(Thin):
     """A connection through hiredis until native load takes the socket: see `Exchange`."""
 
-    def __init__(self, where: Mapping[str, Any]) -> None:
+    def __init__(self, where: ConnectionArguments) -> None:
         super().__init__(where)
         self.exchange = Exchange("redis", self._socket.fileno(), encrypted=False)
 
@@ -184,15 +191,15 @@ class Native(Thin):
             return super().execute(*command)
         return exchange.ask(self._pack(command))
 
-    def transaction(self, commands: Iterable[Command]) -> list[Any]:
+    def transaction(self, commands: Iterable[Command]) -> list[object]:
         if not self.exchange.active:
             return super().transaction(commands)
         packed = [self._multi, *map(self._pack, commands), self._exec]
-        answers: list[Any] = self.exchange.ask(((b"".join(packed), len(packed)),))[-1]
+        answers: list[object] = self.exchange.ask(((b"".join(packed), len(packed)),))[-1]
         return answers
 
 
-def _socket(where: Mapping[str, Any]) -> socket.socket:
+def _socket(where: ConnectionArguments) -> socket.socket:
     if "path" in where:
         unix = socket.socket(socket.AF_UNIX)
         unix.connect(where["path"])

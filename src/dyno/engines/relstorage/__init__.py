@@ -1,12 +1,14 @@
 """RelStorage: ZODB's pickles in a SQL database, which is SQLite in the process or a server that Dyno starts."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, EngineSpec, PortSpec, Server, ServerSpec
 from dyno.contracts.installation import Installation
@@ -19,6 +21,13 @@ from dyno.engines.postgresql.server import PROGRAM, PostgreSQL
 from dyno.engines.zodb import databases
 from dyno.host import installation
 from dyno.servers import namespace
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor as PostgresCursor
+    from pymysql.cursors import Cursor as MySQLCursor
+    from relstorage.adapters.interfaces import IRelStorageAdapter
+    from relstorage.adapters.mysql import MySQLAdapter
+    from relstorage.options import Options
 
 CONNECTIONS = 8
 """Number of server connections that a client may need: one for each of ZODB's connections, and more for commits."""
@@ -94,7 +103,7 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     return None
 
 
-def mariadb_adapter(options: Any, address: Mapping[str, Any]) -> Any:
+def mariadb_adapter(options: Options, address: Mapping[str, object]) -> MySQLAdapter:
     """Returns RelStorage's adapter for MySQL with two changes, without which RelStorage 4 can't use MariaDB.
 
     The adapter takes MariaDB 10.11 for MySQL 8.0.19 or later, and sends syntax that MariaDB lacks (`VALUES (...) AS
@@ -106,7 +115,7 @@ def mariadb_adapter(options: Any, address: Mapping[str, Any]) -> Any:
     from relstorage.adapters.mysql.schema import MySQLSchemaInstaller, MySQLVersionDetector
 
     class Detector(MySQLVersionDetector):  # type: ignore[misc]
-        def _fetch_version_from_server(self, cursor: Any) -> str:
+        def _fetch_version_from_server(self, cursor: object) -> str:
             text = str(super()._fetch_version_from_server(cursor))
             if "MariaDB" in text:
                 return "5.7.19"
@@ -143,7 +152,7 @@ class Relational(databases.Database):
         self._tier = tier
         self._options = options
         self._server = server
-        arguments: dict[str, Any] = {
+        arguments: dict[str, object] = {
             "name": "dyno",
             "driver": driver(options),
             "keep_history": options["history"] == "keep",
@@ -157,7 +166,7 @@ class Relational(databases.Database):
         chosen = Options(**arguments)
         super().__init__(RelStorage(self._adapter(chosen), options=chosen))
 
-    def _adapter(self, chosen: Any) -> Any:
+    def _adapter(self, chosen: Options) -> IRelStorageAdapter:
         """Creates the store's database if it doesn't exist; returns RelStorage's adapter for it."""
         name = namespace.store_name(self._home)
         if self._options["backend"] == SQLITE:
@@ -191,7 +200,7 @@ class Relational(databases.Database):
             del address["ssl_disabled"]
         return mariadb_adapter(chosen, {**address, "database": name})
 
-    def _cursor(self) -> AbstractContextManager[Any]:
+    def _cursor(self) -> AbstractContextManager[PostgresCursor | MySQLCursor]:
         return administrator(self._server, self._options["backend"])
 
     def forget(self) -> None:
@@ -245,7 +254,7 @@ class Relational(databases.Database):
 
 
 @contextmanager
-def administrator(server: Any, backend: object) -> Iterator[Any]:
+def administrator(server: PostgreSQL | MariaDB, backend: object) -> Iterator[PostgresCursor | MySQLCursor]:
     """Yields a cursor on a connection as the server's administrator."""
     if backend == "postgresql":
         import psycopg2
@@ -260,7 +269,7 @@ def administrator(server: Any, backend: object) -> Iterator[Any]:
         yield cursor
 
 
-def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+def remove(home: Path, options: Mapping[str, Value], server: PostgreSQL | MariaDB | None) -> None:
     if server is not None:
         if options["backend"] == "postgresql":
             force = " WITH (FORCE)"

@@ -4,11 +4,13 @@ modules send the requests that are measured.
 Sources: boto3 documentation, "Credentials" and "Error handling"; Amazon S3 API Reference, "Error Responses".
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Refused, Tier, Unavailable, Value
@@ -18,9 +20,15 @@ from dyno.contracts.settings import Setting, choice
 from dyno.host.installation import version
 from dyno.servers import namespace
 
+if TYPE_CHECKING:
+    import boto3
+    from botocore.client import BaseClient
+
 CLIENTS = ("boto3", "thin")
 CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs requests itself")
 REGION = "us-east-1"
+Response = Mapping[str, Any]
+"""A response that boto3 parsed, or a part of it."""
 ADMIN_SECONDS = 20
 """Timeout in seconds of the requests that create and remove buckets."""
 DELETED = 1_000
@@ -133,7 +141,7 @@ class Store(Engine):
             if errors := self.client.delete_objects(Bucket=bucket, Delete=objects).get("Errors"):
                 raise Refused(f"can't delete Dyno's objects in {bucket}: {errors[0].get('Code')}")
 
-    def _pages(self, call: str, field: str, bucket: str = "", **arguments: str) -> Iterator[Mapping[str, Any]]:
+    def _pages(self, call: str, field: str, bucket: str = "", **arguments: str) -> Iterator[Response]:
         for page in self.client.get_paginator(call).paginate(Bucket=bucket or self.at.bucket, **arguments):
             yield from page.get(field) or ()
 
@@ -160,7 +168,7 @@ class Store(Engine):
         except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
             raise Unavailable(f"can't connect to {mask_password(self.at.endpoint)}: {type(error).__name__}") from None
 
-    def _check_region(self, response: tuple[Any, Mapping[str, Any]] | None, **_: Any) -> None:
+    def _check_region(self, response: tuple[object, Response] | None, **_: object) -> None:
         """Handler of botocore's event `needs-retry`. Raises Refused if the bucket is in another region. The second
         part of `response` is the parsed response."""
         parsed = response[1] if response else {}
@@ -169,7 +177,7 @@ class Store(Engine):
             if error.get("Code") in WRONG_REGION or (region and region != self.at.region):
                 raise self._convert_error({"Error": {"Code": WRONG_REGION[0], "Region": region}})
 
-    def _convert_error(self, response: Mapping[str, Any]) -> Refused:
+    def _convert_error(self, response: Response) -> Refused:
         error = response.get("Error", {})
         code, status = str(error.get("Code", "")), response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if code in WRONG_REGION:
@@ -208,7 +216,7 @@ def name_of(store: str) -> str:
     return store.replace("_", "-")
 
 
-def _connect_client(name: str, options: Mapping[str, Value], server: Any) -> tuple[Any, Access]:
+def _connect_client(name: str, options: Mapping[str, Value], server: Any) -> tuple[BaseClient, Access]:
     """Returns a boto3 client that creates and removes buckets, and the access to the store's bucket."""
     import boto3
     from botocore.exceptions import BotoCoreError
@@ -250,14 +258,14 @@ def _connect_client(name: str, options: Mapping[str, Value], server: Any) -> tup
 
 
 def create_client(
-    session: Any,
+    session: boto3.Session,
     endpoint: str | None,
     region: str,
     connections: int,
     patience: float,
     retries: int = 0,
     authority: str | None = None,
-) -> Any:
+) -> BaseClient:
     """Returns a boto3 client. Retries, connections, timeouts, addressing and proxies differ from boto3's defaults."""
     from botocore.config import Config
 

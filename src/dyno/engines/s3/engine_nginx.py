@@ -145,7 +145,7 @@ class Files(Engine):
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         self._options, self._server = options, server
 
-    def transport(self, version: str) -> tuple[bool, Mapping[str, Any]]:
+    def transport(self, version: str) -> tuple[bool, Mapping[str, object]]:
         tls = bool(self._options["tls"])
         if version == "3":
             raise Refused("Dyno starts nginx without HTTP/3: measure a server of yours with the engine website")

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, Listing, PortSpec, ServerSpec
 from dyno.contracts.installation import Installation
@@ -55,7 +54,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
     return "needs a URL: -e website:url=https://example.org/"
 
 
-def files_of(options: Mapping[str, Value]) -> dict[str, Any]:
+def files_of(options: Mapping[str, Value]) -> dict[str, Path]:
     """Returns the options that are paths of files, by curl's names."""
     return {name: Path(str(options[name])).expanduser() for name in FILES if options[name]}
 
@@ -63,13 +62,13 @@ def files_of(options: Mapping[str, Value]) -> dict[str, Any]:
 class Site(Engine):
     """The user's web servers as an engine of `dyno.engines.s3.http_requests.Requests`."""
 
-    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: object) -> None:
         from dyno.suites.http.options import check_url
 
         self._options = options
         self._urls = [check_url(url) for url in str(options[URL]).split()]
 
-    def transport(self, version: str) -> tuple[bool, Mapping[str, Any]]:
+    def transport(self, version: str) -> tuple[bool, Mapping[str, object]]:
         secure = all(url.lower().startswith("https:") for url in self._urls)
         if self._options["secret"]:
             header = [str(self._options["secret"])[len(SECRET) + 1 : -1]]

@@ -6,13 +6,15 @@ Signatures of the thin client don't cover bodies (UNSIGNED-PAYLOAD). Sources: cu
 "CURLOPT_AWS_SIGV4"; Amazon Web Services, Amazon S3 API Reference.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from functools import partial
 from html import unescape
 from pathlib import Path
 from time import perf_counter_ns as now
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_plus, urlencode
 
 from dyno.engines.s3 import buckets
@@ -31,6 +33,10 @@ from dyno.suites.objectstore import (
     ThreadedRequester,
     Throttled,
 )
+
+if TYPE_CHECKING:
+    import pycurl
+    from _typeshed import ReadableBuffer
 
 PIECE_BYTES = 1 << 20
 
@@ -159,10 +165,10 @@ class Source:
     """The body of a request, which libcurl reads in pieces."""
 
     def __init__(self) -> None:
-        self.body: Any = memoryview(b"")
+        self.body: memoryview = memoryview(b"")
         self.at = 0
 
-    def replace(self, body: Any) -> int:
+    def replace(self, body: ReadableBuffer) -> int:
         """Sets the body; returns its number of bytes."""
         self.body, self.at = memoryview(body), 0
         return len(self.body)
@@ -202,7 +208,7 @@ class ThinRequester(CurlRequester):
 
     # -- a request ------------------------------------------------------------------------------------------
 
-    def _ask(self, handle: Any, argument: Any) -> None:
+    def _ask(self, handle: pycurl.Curl, argument: StoreRequest) -> None:
         request: StoreRequest = argument
         c = self._c
         if handle.verb != request.verb:
@@ -233,7 +239,7 @@ class ThinRequester(CurlRequester):
             handle.digest = Sink()
             handle.setopt(c.WRITEFUNCTION, handle.digest)
 
-    def _set_headers(self, handle: Any, *more: str) -> None:
+    def _set_headers(self, handle: pycurl.Curl, *more: str) -> None:
         # libcurl leaves out a header whose value is empty.
         if self._at.token:
             token = [f"x-amz-security-token: {self._at.token}"]
@@ -242,7 +248,7 @@ class ThinRequester(CurlRequester):
         handle.setopt(self._c.HTTPHEADER, [UNSIGNED, "Expect:", "Content-Type:", *token, *more])
         handle.has_own_headers = bool(more)
 
-    def _set_verb(self, handle: Any, verb: str) -> None:
+    def _set_verb(self, handle: pycurl.Curl, verb: str) -> None:
         c = self._c
         handle.verb = verb
         handle.setopt(c.HTTPGET, 1)
@@ -282,7 +288,7 @@ class ThinRequester(CurlRequester):
 
     # -- its response ---------------------------------------------------------------------------------------
 
-    def _response(self, handle: Any) -> Any:
+    def _response(self, handle: pycurl.Curl) -> StoreResponse | Exception:
         c = self._c
         info = handle.getinfo
         request = handle.request

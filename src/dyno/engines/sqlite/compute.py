@@ -1,7 +1,5 @@
 """SQLite through the port `compute`: a table in memory, with a column for each array."""
 
-from typing import Any
-
 from dyno.engines.compute.library import FunctionPort
 from dyno.engines.sqlite import NO_SINE, SQLite, gaps
 from dyno.suites.compute.port import Arrays, Operation, columns
@@ -14,7 +12,7 @@ def compute(engine: SQLite) -> FunctionPort:
     def value(statement: str) -> Operation:
         return lambda _: execute(statement).fetchone()[0]
 
-    def load(arrays: Arrays) -> Any:
+    def load(arrays: Arrays) -> str:
         """Loads the arrays; returns the statement that adds up every column."""
         by_name = columns(arrays)
         execute("DROP TABLE IF EXISTS numbers")

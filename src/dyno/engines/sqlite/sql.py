@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 from dyno.contracts.cleanup import transaction
@@ -45,23 +44,23 @@ class Sql:
     def define(self, script: str) -> None:
         self._connection.executescript(script)
 
-    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+    def load(self, table: str, columns: Mapping[str, Sequence[object]]) -> None:
         names, marks = ", ".join(map(quote_name, columns)), ", ".join("?" * len(columns))
         with transaction(self._connection.execute, "BEGIN IMMEDIATE"):
             self._connection.executemany(
                 f"INSERT INTO {quote_name(table)} ({names}) VALUES ({marks})", zip(*columns.values(), strict=True)
             )
 
-    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[object]], object]:
         text, execute = "?".join(pieces), self._connection.execute
 
-        def run(values: Sequence[Any]) -> Any:
+        def run(values: Sequence[object]) -> object:
             cursor = execute(text, values)
             if cursor.description is not None:
                 return cursor.fetchall()
             return max(cursor.rowcount, 0)
 
-        def run_named(values: Sequence[Any]) -> Any:
+        def run_named(values: Sequence[object]) -> object:
             cursor = execute(text, values)
             return [column[0] for column in cursor.description or ()], cursor.fetchall()
 

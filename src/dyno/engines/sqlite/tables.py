@@ -1,9 +1,11 @@
 """SQLite through the ports `records`, `arrays` and `series`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.cleanup import transaction
 from dyno.engines.sqlite import SQLite
@@ -15,6 +17,9 @@ from dyno.suites.records.sql import SqlReader, Statements
 from dyno.suites.series import samples
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import SampleBatch
+
+if TYPE_CHECKING:
+    import pandas
 
 STATEMENTS = Statements()
 
@@ -100,7 +105,7 @@ class Arrays(array_sql.CursorArrays):
         self._insert = array_sql.insert("?")
 
     @contextmanager
-    def writing(self, rows: int) -> Iterator[Callable[[Chunk], Any]]:
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], object]]:
         many = partial(self._connection.executemany, self._insert)
         with transaction(self._execute, "BEGIN IMMEDIATE"):
             yield lambda chunk: many(array_columns.tuples(chunk))
@@ -113,7 +118,7 @@ class Arrays(array_sql.CursorArrays):
         squares = self._execute(f"SELECT {variances} FROM {array_sql.TABLE}", means).fetchone()
         return [(mean, square**0.5) for mean, square in zip(means, squares, strict=True)]
 
-    def frame(self, names: Sequence[str]) -> Any:
+    def frame(self, names: Sequence[str]) -> pandas.DataFrame:
         import pandas
 
         return pandas.read_sql_query(array_sql.frame_of(names), self._connection)

@@ -7,6 +7,8 @@ VictoriaMetrics, Inc., VictoriaMetrics documentation, "How to import data in JSO
 "Retention", "Key concepts" and "List of command-line flags".
 """
 
+from __future__ import annotations
+
 import json
 import re
 import shlex
@@ -17,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import Gap, PortSpec, Server
 from dyno.contracts.installation import Installation
@@ -31,6 +33,10 @@ from dyno.servers.process import Process
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import Array, SampleBatch, Samples
+
+if TYPE_CHECKING:
+    from dyno.servers.listen import StoreServer
+    from dyno.servers.loopback import Address
 
 PREFIX = "DYNO_"
 """Prefix of environment variables that the server reads as flags. The password is one, because every user of the
@@ -109,7 +115,7 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 class Api:
     """Sends requests to a server. Raises the exceptions of `requests`."""
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: StoreServer[Address]) -> None:
         import requests
 
         self._url, self._session = server.address.url, loopback.session(server.address)
@@ -120,7 +126,7 @@ class Api:
             self.close()
             raise user_server.unreachable_error(server, error) from None
 
-    def post(self, path: str, data: Any = None) -> bytes:
+    def post(self, path: str, data: bytes | Mapping[str, str] | Sequence[tuple[str, str]] | None = None) -> bytes:
         """Sends a form or raw bytes by POST, because a URL's length is limited; returns the answer's body."""
         answer = self._session.post(self._url + path, data=data)
         answer.raise_for_status()
@@ -134,7 +140,7 @@ class Victoria(ServerStore):
     """A store: all series on the server with one value of the label `store`."""
 
     @classmethod
-    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Api:
+    def open_client(cls, server: StoreServer[Address], options: Mapping[str, Value]) -> Api:
         return Api(server)
 
     @classmethod
@@ -177,7 +183,7 @@ class Victoria(ServerStore):
             yield from super().caveats()
 
     @classmethod
-    def removal(cls, name: str, address: Any) -> str:
+    def removal(cls, name: str, address: Address) -> str:
         path = f"{address.url}/api/v1/admin/tsdb/delete_series"
         return shlex.join(["curl", path, "--data-urlencode", f'match[]={{{STORE}="{name}"}}'])
 

@@ -1,10 +1,12 @@
 """Common parts of ZODB's engines: a database on a storage, the port `objects` on it, and the ZEO server."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
@@ -14,6 +16,10 @@ from dyno.contracts.settings import Setting, choice
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers.process import Process, accepts
+
+if TYPE_CHECKING:
+    from ZEO.ClientStorage import ClientStorage
+    from ZODB.interfaces import IStorage
 
 REQUIRES = ("ZODB>=6",)
 CONNECTIONS = 1_000
@@ -45,7 +51,7 @@ class Database(Engine):
     distributions: ClassVar[tuple[str, ...]] = ()
     """Names of distributions besides ZODB whose versions are reported."""
 
-    def __init__(self, storage: Any) -> None:
+    def __init__(self, storage: IStorage) -> None:
         import ZODB
 
         with undo_on_error(storage.close):
@@ -64,7 +70,7 @@ class Database(Engine):
 class Objects:
     """See `dyno.suites.objects.transactions.Objects`."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Database) -> None:
         self.database, self.forget = engine.database, engine.forget
 
     def close(self) -> None:
@@ -72,14 +78,14 @@ class Objects:
 
 
 class _InMemory(Database):
-    def __init__(self, storage: Callable[[], Any], home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+    def __init__(self, storage: Callable[[], IStorage], home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(storage())
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("in-process", "holds pickles in this process: nothing is written or sent anywhere")
 
 
-def in_memory(name: str, title: str, storage: Callable[[], Any]) -> EngineSpec:
+def in_memory(name: str, title: str, storage: Callable[[], IStorage]) -> EngineSpec:
     """Returns the declaration of an engine in memory. Its clients are threads that share the database."""
     return EngineSpec(
         name=name,
@@ -165,7 +171,7 @@ class ZEO(Process):
         return file.read_text()
 
 
-def open_storage(server: ZEO, home: Path, cache_mib: int) -> Any:
+def open_storage(server: ZEO, home: Path, cache_mib: int) -> ClientStorage:
     """Opens the storage of the store in `home` on a running server. Each client has its own cache."""
     import tempfile
 

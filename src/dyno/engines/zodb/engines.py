@@ -1,9 +1,11 @@
 """Engines on ZODB's storages: in memory, in a file, on a ZEO server, in an Oracle database and on NEO."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, EngineSpec, Listing, PortSpec, ServerSpec
 from dyno.contracts.installation import Installation
@@ -13,8 +15,12 @@ from dyno.engines.zodb import databases
 from dyno.servers import loopback, user_server
 from dyno.servers.user_server import URL, UserServer
 
+if TYPE_CHECKING:
+    from ZODB.DemoStorage import DemoStorage
+    from ZODB.MappingStorage import MappingStorage
 
-def _mappingstorage() -> Any:
+
+def _mappingstorage() -> MappingStorage:
     from ZODB.MappingStorage import MappingStorage
 
     return MappingStorage()
@@ -23,7 +29,7 @@ def _mappingstorage() -> Any:
 MAPPINGSTORAGE = databases.in_memory("mappingstorage", "ZODB's MappingStorage, in memory", _mappingstorage)
 
 
-def _demostorage() -> Any:
+def _demostorage() -> DemoStorage:
     from ZODB.DemoStorage import DemoStorage
     from ZODB.interfaces import IBlobStorage
     from zope.interface import noLongerProvides
