@@ -40,7 +40,7 @@ class Import:
     of: str
     line: int
     top: bool
-    """True if the import is outside functions, and so is executed when `by` is imported."""
+    """True if the import is outside functions and not for type checking, so that importing `by` executes it."""
 
     def __str__(self) -> str:
         return f"{self.by}:{self.line} imports {self.of}"
@@ -70,7 +70,8 @@ def _nodes(node: ast.AST, top: bool) -> Iterator[tuple[ast.AST, bool]]:
     for child in ast.iter_child_nodes(node):
         yield child, top
         inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _nodes(child, top and not inside)
+        for_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        yield from _nodes(child, top and not inside and not for_types)
 
 
 def _named(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
@@ -132,7 +133,8 @@ def test_imports_of_every_form_are_found() -> None:
     assert ("dyno.registry", "dyno.engines") in found, "import a.b"
     assert ("dyno.runner.parent", "dyno.host.facts") in found, "from a import b"
     assert ("dyno.runner.trial", "dyno.runner.plan") in found, "from a.b import name"
-    (library,) = (found for found in IMPORTS["dyno.engines.lmdb"] if found.of == "lmdb")
+    for_types, library = (found for found in IMPORTS["dyno.engines.lmdb"] if found.of == "lmdb")
+    assert not for_types.top, "for type checking"
     assert not library.top, "inside a function"
     assert len(PATHS) > 40
 
