@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server, ServerSpec
 from dyno.contracts.installation import Installation
@@ -142,7 +141,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
 class Files(Engine):
     """nginx as an engine of `dyno.engines.s3.http_requests.Requests`."""
 
-    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Nginx) -> None:
         self._options, self._server = options, server
 
     def transport(self, version: str) -> tuple[bool, Mapping[str, object]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import CrashSpec, EngineSpec, Listing, PortSpec, ServerSpec
 from dyno.contracts.installation import Installation
@@ -83,7 +83,7 @@ class Client(databases.Database):
 
     distributions = ("ZEO",)
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: databases.ZEO) -> None:
         self._options, self._server = options, server
         self._name = server.storage(home)
         super().__init__(databases.open_storage(server, home, int(str(options["cache_mib"]))))
@@ -138,7 +138,7 @@ class Oracle(databases.Database):
 
     distributions = ("RelStorage",)
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: UserServer) -> None:
         from relstorage.adapters.oracle import OracleAdapter
         from relstorage.options import Options
         from relstorage.storage import RelStorage
