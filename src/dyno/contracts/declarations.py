@@ -15,7 +15,7 @@ from itertools import islice
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from dyno.contracts.model import Caveat, Refused, Wrong
+from dyno.contracts.model import Caveat, Fact, Refused, Wrong
 from dyno.contracts.value_types import LEAST, MOST, MOST_REAL
 
 MOST_VALUES = 1_000
@@ -24,7 +24,7 @@ MOST_NAME = 200
 LONGEST = 1 << 24
 """Maximum length of a reported exception text, in characters."""
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_PLAIN: dict[Any, type | tuple[type, ...]] = {
+_PLAIN: dict[object, type | tuple[type, ...]] = {
     **{kind: kind for kind in (str, bool, int, Mapping, NoneType)},
     float: (int, float),
     tuple: (tuple, list),
@@ -46,11 +46,11 @@ def checked_text(value: object, where: str) -> str:
     return str.__str__(value)
 
 
-def checked_values(values: object, where: str) -> dict[str, Any]:
+def checked_values(values: object, where: str) -> dict[str, Fact]:
     """Returns values by name: text, numbers, booleans or None. Raises InvalidValue."""
     if not isinstance(values, Mapping):
         raise InvalidValue(f"{where}: expected values by name, got {_abbreviate(values)}")
-    checked: dict[str, Any] = {}
+    checked: dict[str, Fact] = {}
     for name, value in islice(values.items(), MOST_VALUES + 1):
         if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME:
             raise InvalidValue(f"{where}: expected names of 1 to {MOST_NAME} characters, got {_abbreviate(name)}")
@@ -147,14 +147,14 @@ def _abbreviate(value: object) -> str:
 def defer_import(path: str) -> Callable[..., Any]:
     """Returns a callable that imports 'package.module:name' when it is called, and passes its arguments on."""
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> Any:
         module, _, name = path.partition(":")
         return getattr(importlib.import_module(module), name)(*arguments)
 
     return call
 
 
-def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Iterator[str]:
+def type_errors(declared: object, kind: type | None = None, where: str = "") -> Iterator[str]:
     """Yields a line for each field that is missing or has the wrong type. The annotations are those of `kind`, or of
     the declaration's own class if `kind` is None."""
     kind = kind or type(declared)
@@ -176,7 +176,7 @@ def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Ite
                     yield from type_errors(each, where=field)
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _fits(value: object, hint: object) -> bool:
     """Returns True for types that are not known here: other code checks them."""
     kind, parts = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, UnionType):
@@ -192,5 +192,5 @@ def _fits(value: Any, hint: Any) -> bool:
     return value is not None
 
 
-def _has_fields(value: Any) -> bool:
+def _has_fields(value: object) -> bool:
     return hasattr(value, "_fields") or (is_dataclass(value) and not isinstance(value, type))

@@ -137,7 +137,7 @@ class PortSpec:
     removal: Callable[[str, Mapping[str, Value]], str] | None = None
     """Like `ServerSpec.removal`, and replaces it."""
 
-    def open(self, *arguments: Any) -> Any:
+    def open(self, *arguments: object) -> Any:
         """Returns `implementation` called with these arguments; the first argument is the opened engine."""
         implementation = self.implementation
         return (defer_import(implementation) if isinstance(implementation, str) else implementation)(*arguments)
@@ -396,7 +396,7 @@ class EngineSpec:
             # An error in a plug-in disables only that plug-in's engine.
             return f"has a faulty `needs`: {type(error).__name__}: {sanitize(exception_text(error), keep='')}"
 
-    def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
+    def resolve(self, given: Mapping[str, object]) -> dict[str, Value]:
         """Returns every option by name: the parsed value from `given` if it is there, or else the default. Raises
         UsageError."""
         return resolve(self.options, given, f"engine {self.name}: option")
@@ -435,7 +435,7 @@ def _check_clients(field: str, clients: str | None) -> None:
         raise UsageError(unknown_name_message(field, clients, CLIENTS))
 
 
-def _check_tiers(field: str, tiers: Mapping[Any, object]) -> None:
+def _check_tiers(field: str, tiers: Mapping[Tier, object]) -> None:
     for tier in tiers:
         if not isinstance(tier, Tier):
             raise UsageError(

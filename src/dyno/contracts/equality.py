@@ -22,7 +22,7 @@ _PLAIN = frozenset({str, bytes, int, bool, type(None)})
 _NOTHING = object()
 
 
-def same(got: Any, right: Any) -> bool:
+def same(got: object, right: object) -> bool:
     """Returns whether two values are the same.
 
     The values may be None, bool, int, float, str or bytes; tuples, lists and dicts of these; and NumPy arrays. Types
@@ -39,12 +39,12 @@ def same(got: Any, right: Any) -> bool:
     return compare is not None and compare(got, right)
 
 
-def positions_by_type(answers: Sequence[Any], kind: type) -> list[int]:
+def positions_by_type(answers: Sequence[object], kind: type) -> list[int]:
     """Returns the positions of the answers that have exactly this type."""
     return [at for at, answer in enumerate(answers) if type(answer) is kind]
 
 
-def expect(got: Any, right: Any, what: str) -> None:
+def expect(got: object, right: object, what: str) -> None:
     """Raises Wrong unless both values are the same."""
     if not same(got, right):
         raise Wrong(f"{what}: {difference(got, right)}")
@@ -54,12 +54,12 @@ class PlannedFailure(Exception):
     """Raised by a check inside a transaction, which must then leave no trace."""
 
 
-def is_list(got: Any, count: int) -> bool:
+def is_list(got: object, count: int) -> bool:
     """Returns whether the answer is a list of this length, with any items."""
     return type(got) is list and len(got) == count
 
 
-def difference(got: Any, right: Any) -> str:
+def difference(got: object, right: object) -> str:
     """Describes two different values in one line. Of two lists or arrays, it describes the first different items."""
     if type(got) is type(right) is list:
         shared = min(len(got), len(right))
@@ -85,7 +85,7 @@ def difference(got: Any, right: Any) -> str:
     return f"got {shorten(got)}, expected {shorten(right)}{', of other types' if alike else ''}"
 
 
-def shorten(value: Any, width: int = 90) -> str:
+def shorten(value: object, width: int = 90) -> str:
     """Formats a value for a one-line message."""
     text = _text(value)
     if len(text) <= width:
@@ -93,7 +93,7 @@ def shorten(value: Any, width: int = 90) -> str:
     return text[: width - 1] + "…"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     try:
         return " ".join(repr(value).split())
     except Exception:
@@ -101,7 +101,7 @@ def _text(value: Any) -> str:
         return object.__repr__(value)
 
 
-def _sequences(got: Sequence[Any], right: Sequence[Any]) -> bool:
+def _sequences(got: Sequence[object], right: Sequence[object]) -> bool:
     if len(got) != len(right):
         return False
     kinds = list(map(type, right))
@@ -112,7 +112,7 @@ def _sequences(got: Sequence[Any], right: Sequence[Any]) -> bool:
     return all(map(same, got, right))
 
 
-def _dicts(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
+def _dicts(got: Mapping[object, object], right: Mapping[object, object]) -> bool:
     if len(got) != len(right):
         return False
     plain = True
@@ -132,12 +132,12 @@ def _dicts(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
     return True
 
 
-def _compare_dicts(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
+def _compare_dicts(got: Mapping[object, object], right: Mapping[object, object]) -> bool:
     wanted = {_key(key): value for key, value in right.items()}
     return all((known := _key(key)) in wanted and same(value, wanted[known]) for key, value in got.items())
 
 
-def _key(key: Any) -> Any:
+def _key(key: object) -> object:
     """Returns the key with its type, since 1 equals True; for other types, an object that equals nothing."""
     kind = type(key)
     if kind in _PLAIN:
@@ -145,14 +145,14 @@ def _key(key: Any) -> Any:
     return object()
 
 
-def _arrays(got: NDArray[Any], right: NDArray[Any]) -> bool:
+def _arrays(got: NDArray[np.generic], right: NDArray[np.generic]) -> bool:
     # Arrays of Python objects are never the same: their bytes are addresses.
     if got.dtype != right.dtype or got.shape != right.shape or right.dtype.hasobject:
         return False
     return not right.nbytes or np.array_equal(_bytes(got), _bytes(right))
 
 
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+def _bytes(array: NDArray[np.generic]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
@@ -165,7 +165,7 @@ _BY_TYPE: Mapping[type, Callable[[Any, Any], bool]] = {
 }
 
 
-def _positions_by_native_code(answers: Sequence[Any], kind: type) -> list[int]:
+def _positions_by_native_code(answers: Sequence[object], kind: type) -> list[int]:
     result: list[int] = _native.positions(answers if type(answers) is list else list(answers), kind)
     return result
 

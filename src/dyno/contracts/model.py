@@ -122,7 +122,7 @@ class Phase:
         name, equals, value = self.one_call.partition("=")
         return self.reported or (str(params.get(name)) == value if equals else bool(name))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The phase as saved in a run file."""
         return {name: value for name, value in asdict(self).items() if name not in ("by_default", "one_call")}
 

@@ -8,7 +8,7 @@ there, it runs again and returns its answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dyno.contracts.model import Refused
 from dyno.contracts.native import REMEDY, load_native
@@ -21,9 +21,10 @@ Request = bytes | tuple[tuple[bytes, int], ...]
 CLIENT, NATIVE_CLIENT = "client", "native"
 """CLIENT is the option of a server's engine that selects the client; NATIVE_CLIENT is its value for native load."""
 _NOTHING = object()
+A = TypeVar("A")
 
 
-def missing_native(options: Mapping[str, Any]) -> str | None:
+def missing_native(options: Mapping[str, object]) -> str | None:
     """Returns what native load lacks here if these options request it, in one line; None if nothing is missing."""
     if options.get(CLIENT) != NATIVE_CLIENT or hasattr(load_native(), "Wire"):
         return None
@@ -50,7 +51,7 @@ class Exchange:
         self.protocol, self.descriptor = protocol, descriptor
         self.active = False
         """If True, requests go to `ask`; otherwise the library sends them."""
-        self._response: Any = _NOTHING
+        self._response: object = _NOTHING
 
     def ask(self, request: Request) -> Any:
         """Returns the response to the method's request. Raises Requested if there is no response yet."""
@@ -59,7 +60,7 @@ class Exchange:
             raise Requested(request)
         return response
 
-    def request(self, method: Callable[[Any], Any], argument: Any) -> Request:
+    def request(self, method: Callable[[A], object], argument: A) -> Request:
         """Returns the request of one call of `method`. Raises TypeError if the method sends none."""
         self.active = True
         try:
@@ -70,7 +71,7 @@ class Exchange:
             self.active = False
         raise TypeError("an operation that sends no request has no native load")
 
-    def answer(self, method: Callable[[Any], Any], argument: Any, response: Any) -> Any:
+    def answer(self, method: Callable[[A], object], argument: A, response: object) -> object:
         """Returns the answer of `method` for this response. Raises TypeError if the method sends a second request."""
         self.active, self._response = True, response
         try:
@@ -84,9 +85,9 @@ class Exchange:
 class Rows:
     """A decoded response of a SQL server, with the methods of a cursor."""
 
-    def __init__(self, response: list[tuple[Any, ...]] | int) -> None:
+    def __init__(self, response: list[tuple[object, ...]] | int) -> None:
         if isinstance(response, int):
-            self._rows: list[tuple[Any, ...]] = []
+            self._rows: list[tuple[object, ...]] = []
         else:
             self._rows = response
         if isinstance(response, int):
@@ -94,31 +95,31 @@ class Rows:
         else:
             self.rowcount = len(response)
 
-    def fetchone(self) -> tuple[Any, ...] | None:
+    def fetchone(self) -> tuple[object, ...] | None:
         if self._rows:
             return self._rows[0]
         return None
 
-    def fetchall(self) -> list[tuple[Any, ...]]:
+    def fetchall(self) -> list[tuple[object, ...]]:
         return self._rows
 
 
 class NativeCall:
     """A method of a port that native load can call. A direct call goes through the library."""
 
-    def __init__(self, method: Callable[[Any], Any], exchange: Exchange) -> None:
+    def __init__(self, method: Callable[[Any], object], exchange: Exchange) -> None:
         self._method, self._exchange = method, exchange
 
-    def __call__(self, argument: Any) -> Any:
+    def __call__(self, argument: object) -> object:
         return self._method(argument)
 
-    def request(self, argument: Any) -> Request:
+    def request(self, argument: object) -> Request:
         return self._exchange.request(self._method, argument)
 
-    def answer(self, argument: Any, response: Any) -> Any:
+    def answer(self, argument: object, response: object) -> object:
         return self._exchange.answer(self._method, argument, response)
 
-    def failed(self, argument: Any, failure: Failure) -> Failure:
+    def failed(self, argument: object, failure: Failure) -> Failure:
         """Returns what to record for an error response."""
         return failure
 
@@ -127,18 +128,18 @@ class NativePair:
     """Two calls whose requests are sent one after the other. The second takes the operation's argument, the first
     what `first_argument` returns for it."""
 
-    def __init__(self, first: NativeCall, second: NativeCall, first_argument: Callable[[Any], Any]) -> None:
+    def __init__(self, first: NativeCall, second: NativeCall, first_argument: Callable[[Any], object]) -> None:
         self._first = first
         self._second = second
         self._argument = first_argument
 
-    def __call__(self, argument: Any) -> Any:
+    def __call__(self, argument: object) -> object:
         return self._first(self._argument(argument)), self._second(argument)
 
-    def request(self, argument: Any) -> Request:
+    def request(self, argument: object) -> Request:
         return (*_pairs(self._first.request(self._argument(argument))), *_pairs(self._second.request(argument)))
 
-    def answer(self, argument: Any, response: list[Any]) -> Any:
+    def answer(self, argument: object, response: list[object]) -> object:
         first = sum(responses for _, responses in _pairs(self._first.request(self._argument(argument))))
         one, two = response[:first], response[first:]
         return (
@@ -146,7 +147,7 @@ class NativePair:
             self._second.answer(argument, two[0] if len(two) == 1 else two),
         )
 
-    def failed(self, argument: Any, failure: Failure) -> Failure:
+    def failed(self, argument: object, failure: Failure) -> Failure:
         return failure
 
 

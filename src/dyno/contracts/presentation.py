@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from dyno.contracts.safe_read import toml
 
@@ -103,5 +103,5 @@ class InFile:
     def __set_name__(self, suite: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, suite: object, kind: type) -> Any:
+    def __get__(self, suite: object, kind: type) -> object:
         return getattr(Presentation.load(kind.__module__), self._name)

@@ -47,13 +47,13 @@ class DefinableSuite(Suite):
     on_user_server: bool = False
     """Whether it works on tables that are on the user's own server, so that each engine needs an address."""
 
-    def define(self: S, definition: Mapping[str, Any]) -> S:
+    def define(self: S, definition: Mapping[str, object]) -> S:
         """Returns a copy of the suite with the definition. Raises UsageError."""
         defined = copy(self)
         defined.apply_definition(definition)
         return defined
 
-    def apply_definition(self, definition: Mapping[str, Any]) -> None:
+    def apply_definition(self, definition: Mapping[str, object]) -> None:
         """Sets what follows from the definition, such as the phases and parameters. Raises UsageError."""
         self.definition = definition
 
@@ -68,7 +68,7 @@ class FileDefinedSuite(DefinableSuite):
     """A suite that the user defines by a table of its name in a plan file."""
 
     @abstractmethod
-    def inline_definition(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    def inline_definition(self, definition: Mapping[str, object], base: Path) -> dict[str, object]:
         """Returns the definition as plain JSON that names no files but data files by absolute paths. `base`: the
         directory to which the names of files are relative. Raises UsageError."""
 
@@ -83,8 +83,8 @@ class RequestDefinedSuite(DefinableSuite):
 
     @abstractmethod
     def derive_definition(
-        self, engines: Sequence[EngineEntry], params: Mapping[str, Any], base: Path
-    ) -> dict[str, Any] | None:
+        self, engines: Sequence[EngineEntry], params: Mapping[str, object], base: Path
+    ) -> dict[str, object] | None:
         """Returns the definition for these engines and parameters. `base`: directory to which the names of files are
         relative. None: no definition is needed. Raises UsageError."""
 
@@ -95,14 +95,14 @@ def variants_of(suite: Suite) -> Mapping[str, Variant]:
     return {}
 
 
-def define_suite(suite: Suite, definition: Mapping[str, Any]) -> Suite:
+def define_suite(suite: Suite, definition: Mapping[str, object]) -> Suite:
     """Returns the suite with an inlined definition. Raises UsageError."""
     if not isinstance(suite, DefinableSuite):
         raise UsageError(f"suite {suite.name} can't be defined")
     return suite.define(definition)
 
 
-def inline_definition(suite: Suite, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
+def inline_definition(suite: Suite, definition: Mapping[str, object], base: Path) -> dict[str, object]:
     """See `FileDefinedSuite.inline_definition`."""
     if not isinstance(suite, FileDefinedSuite):
         raise UsageError(f"suite {suite.name} can't be defined: leave the table {suite.name} out")
@@ -154,8 +154,8 @@ class FlaggedSuite(DefinableSuite):
 
     @abstractmethod
     def apply_flags(
-        self, values: Mapping[str, Any], definition: Mapping[str, Any] | None, engines: Sequence[EngineEntry]
-    ) -> Mapping[str, Any]:
+        self, values: Mapping[str, object], definition: Mapping[str, object] | None, engines: Sequence[EngineEntry]
+    ) -> Mapping[str, object]:
         """Returns the definition, with that of a plan file if there is one. `values`: those of the given flags, of
         which there is at least one, by name. Raises UsageError."""
 
@@ -165,7 +165,7 @@ class ShortRequest:
     """The request that a command of its own stands for."""
 
     engines: Sequence[EngineEntry]
-    params: Mapping[str, Any]
+    params: Mapping[str, object]
     phases: Sequence[str]
     """Empty: the usual ones."""
     options: Mapping[str, Any]
@@ -193,7 +193,7 @@ class ShortFormSuite(Suite):
     short_form: ShortForm
 
     @abstractmethod
-    def expand_short_form(self, arguments: Sequence[str], values: Mapping[str, Any]) -> ShortRequest:
+    def expand_short_form(self, arguments: Sequence[str], values: Mapping[str, object]) -> ShortRequest:
         """Returns the request for the command's arguments. `values`: those of its flags and run options by name;
         None, False or () for one that is not given. Raises UsageError."""
 
@@ -214,7 +214,7 @@ class NativeWorkload(Protocol):
 class RemoteWorkload(Protocol):
     """A workload whose clients can run on other machines."""
 
-    def describe_store(self) -> Any:
+    def describe_store(self) -> object:
         """Returns what clients on another machine must know of the store and its contents, as plain data."""
 
     def join_store(self, state: Any) -> None:

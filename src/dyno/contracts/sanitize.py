@@ -9,7 +9,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 MOST = 4_000
 """Maximum number of characters of one text."""
@@ -32,7 +31,7 @@ def sanitize(text: str, most: int = MOST, keep: str = "\n\t") -> str:
     )
 
 
-def unsafe_texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
+def unsafe_texts(value: object, where: str = "") -> Iterator[tuple[str, str]]:
     """Yields every text of a declaration that is not one harmless line, as its place and the sanitized text."""
     names = getattr(value, "_fields", ())
     if is_dataclass(value) and not isinstance(value, type):

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dyno.contracts import quantities
 from dyno.contracts.model import UsageError, Value
@@ -66,7 +66,7 @@ class Setting(NamedTuple):
     phases: tuple[str, ...] = ()
     """For a suite's parameter: the phases whose work depends on the parameter; empty for all."""
 
-    def read(self, text: Any, owner: str) -> Value:
+    def read(self, text: object, owner: str) -> Value:
         """Parses a text, or a value from a plan file. Raises UsageError."""
         if isinstance(text, bool):
             text = "yes" if text else "no"
@@ -183,7 +183,7 @@ def closest_match(word: str, names: Iterable[str]) -> str:
     return f"there are: {', '.join(sorted(names))}"
 
 
-def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -> dict[str, Value]:
+def resolve(settings: Iterable[Setting], given: Mapping[str, object], owner: str) -> dict[str, Value]:
     """Returns every setting by name: the parsed value from `given`, or else the default. Raises UsageError."""
     known = {setting.name: setting for setting in settings}
     for name in given:

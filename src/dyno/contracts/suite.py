@@ -72,12 +72,12 @@ class Failure:
 
 
 def check_each(
-    inputs: Iterable[Any], check: Callable[[Any, Any], int], judged: bool = True
-) -> Callable[[Sequence[Any]], int]:
+    inputs: Iterable[object], check: Callable[[Any, Any], int], judged: bool = True
+) -> Callable[[Sequence[object]], int]:
     """Returns a check for `Operations` that adds up `check(input, answer)` over the operations that did not raise.
     `judged`: False for a null engine, whose answers are not compared."""
 
-    def check_all(answers: Sequence[Any]) -> int:
+    def check_all(answers: Sequence[object]) -> int:
         pairs = zip(inputs, answers if judged else (), strict=False)
         return sum(check(given, answer) for given, answer in pairs if type(answer) is not Failure)
 
@@ -161,7 +161,7 @@ class Workload(Protocol):
     def prepare(self, phase: Phase) -> None:
         """Prepares the store for the phase, untimed. Depending on the phase, the store is empty or loaded."""
 
-    def connect(self) -> AbstractContextManager[Any]:
+    def connect(self) -> AbstractContextManager[object]:
         """Opens a port on the prepared store, for one client. Entered in that client's thread or process."""
 
     def release(self) -> None:
@@ -200,7 +200,7 @@ class History(Protocol):
     """An endless sequence of seeded transactions through one port. After a crash the store is compared with the
     sequence: each transaction must be there completely or not at all."""
 
-    def open(self, engine: Engine) -> AbstractContextManager[Any]:
+    def open(self, engine: Engine) -> AbstractContextManager[object]:
         """Opens a port on an opened engine, and creates everything that the first transaction needs. After a crash,
         some of that may already exist."""
 
@@ -208,10 +208,10 @@ class History(Protocol):
         """Commits transaction `number`, counted from 0, after all earlier ones. It is acknowledged when the call
         returns."""
 
-    def state(self, commits: int) -> Mapping[str, Any]:
+    def state(self, commits: int) -> Mapping[str, object]:
         """Returns the expected values by name after this number of transactions. No two states are equal."""
 
-    def found(self, port: Any) -> Mapping[str, Any]:
+    def found(self, port: Any) -> Mapping[str, object]:
         """Reads the state of the store. Raises `Wrong` if two ways of reading disagree."""
 
 
@@ -248,9 +248,9 @@ class Suite(Protocol):
     params: tuple[Setting, ...]
     presets: Mapping[str, Preset]
     phases: tuple[Phase, ...]
-    layout: Layout | None = cast(Any, InFile())
+    layout: Layout | None = cast("Layout | None", InFile())
     """The suite's own table."""
-    charts: tuple[Curve, ...] = cast(Any, InFile())
+    charts: tuple[Curve, ...] = cast("tuple[Curve, ...]", InFile())
     """The suite's own charts, in addition to those of every run."""
     proof: Proof | None = None
     """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""
@@ -279,7 +279,7 @@ class Job:
     sealed: Path | None = None
     """Directory for sealed copies of loaded stores, by name, which all trials of the cell share. None: no copies."""
 
-    def port(self, engine: Engine, *arguments: Any) -> Any:
+    def port(self, engine: Engine, *arguments: object) -> Any:
         """Returns the port on an opened engine."""
         (port,) = self.spec.ports.values()
         return port.open(engine, *arguments)
