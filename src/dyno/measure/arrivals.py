@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +34,7 @@ class Arrivals:
 
     def take(self, count: int) -> Times:
         """Returns the next `count` times."""
-        due: NDArray[Any]
+        due: NDArray[np.generic]
         if self._rng is not None:
             every = self._last_ns + np.cumsum(self._rng.exponential(self._gap_ns, count * self._clients))
             if count:

@@ -1,6 +1,8 @@
 """Runs a phase with its clients. A single client runs in the worker itself; several run as its threads, or as
 processes forked from it."""
 
+from __future__ import annotations
+
 import multiprocessing
 import os
 import threading
@@ -9,7 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import wait
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.model import Phase, Refused, Unavailable
 from dyno.contracts.pace import LIBRARY_LOAD, NATIVE_LOAD, Pace
@@ -32,6 +34,10 @@ from dyno.measure.schedule import (
 )
 from dyno.measure.slices import Announce, Rounds
 from dyno.measure.tally import Tally, run_reported
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.synchronize import Barrier as ProcessBarrier
 
 START_TIMEOUT = 120
 FILES_PER_CLIENT, SPARE_FILES = 8, 200
@@ -184,7 +190,7 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
     return tally
 
 
-def _rounds(task: Task, port: Any, client: int, clients: int, number: int) -> Iterator[Work]:
+def _rounds(task: Task, port: object, client: int, clients: int, number: int) -> Iterator[Work]:
     return task.workload.work(task.phase, port, client, clients, number)
 
 
@@ -305,7 +311,7 @@ def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
     return _tallies(results)
 
 
-def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, parent: int) -> None:
+def _child(task: Task, position: ClientPosition, barrier: ProcessBarrier, sender: Connection, parent: int) -> None:
     die_with_parent(parent)
     usage = UsageMeter()
 
@@ -341,7 +347,7 @@ Results = list[Tally | BaseException | None]
 
 
 def _collect(
-    receivers: list[Any], barrier: Any, abort: Callable[[], None], ready: Callable[[], object]
+    receivers: list[Connection], barrier: ProcessBarrier, abort: Callable[[], None], ready: Callable[[], object]
 ) -> tuple[Results, list[int]]:
     """Returns each client's result and peak memory in bytes. A client that died has None and 0, and the clients that
     wait for it are released."""

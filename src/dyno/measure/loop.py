@@ -36,7 +36,7 @@ READINGS = 5
 
 Times = NDArray[np.int64]
 Calls = Sequence[Callable[[Any], Any]]
-Failed = Callable[[Exception], Any]
+Failed = Callable[[Exception], object]
 
 
 class Stamps(NamedTuple):
@@ -45,7 +45,7 @@ class Stamps(NamedTuple):
     starts: Any
     ends: Any
 
-    def resolve(self) -> tuple[Any, Any]:
+    def resolve(self) -> tuple[object, object]:
         return self.starts, self.ends
 
 
@@ -73,8 +73,8 @@ def disable_collection() -> Iterator[None]:
 
 
 def closed(
-    calls: Calls, arguments: Sequence[Any], deadline: int, failed: Failed, start_at: int = 0
-) -> tuple[list[Any], Stamps]:
+    calls: Calls, arguments: Sequence[object], deadline: int, failed: Failed, start_at: int = 0
+) -> tuple[list[object], Stamps]:
     """Calls one operation after the other, beginning at `start_at`. Stops after the first operation that ends after
     the deadline.
 
@@ -83,7 +83,7 @@ def closed(
     """
     if arguments and not calls:
         raise ValueError("there is nothing to call")
-    answers: list[Any] = []
+    answers: list[object] = []
     stamps = Stamps([], [])
     answered = answers.append
     started = stamps.starts.append
@@ -115,15 +115,15 @@ def closed(
 
 
 def paced(
-    calls: Calls, arguments: Sequence[Any], due: Sequence[int], deadline: int, failed: Failed
-) -> tuple[list[Any], Stamps]:
+    calls: Calls, arguments: Sequence[object], due: Sequence[int], deadline: int, failed: Failed
+) -> tuple[list[object], Stamps]:
     """Like `closed`, but begins no operation before it is due, and none that is due after the deadline. No span
     includes the wait."""
     if len(due) < len(arguments):
         raise ValueError("there are fewer moments than arguments")
     if arguments and not calls:
         raise ValueError("there is nothing to call")
-    answers: list[Any] = []
+    answers: list[object] = []
     stamps = Stamps([], [])
     for call, argument, when in zip(cycle(calls), arguments, due, strict=False):
         if when > deadline:
@@ -152,7 +152,7 @@ def _wait(until: int) -> None:
             sleep((left - AWAKE_NS) / 1e9)
 
 
-def bulk(work: Bulk, feed: InputFeed) -> tuple[Any, int]:
+def bulk(work: Bulk, feed: InputFeed) -> tuple[object, int]:
     """Makes one call over all items. Returns its answer and its time.
 
     elapsed_ns = end - start around the call, minus the time in which the feed built its next slice
@@ -176,22 +176,22 @@ class InputFeed:
     """
 
     def __init__(
-        self, slices: Iterator[Sequence[Any]], budget_ns: int, runs: bool = False, shared: bool = False
+        self, slices: Iterator[Sequence[object]], budget_ns: int, runs: bool = False, shared: bool = False
     ) -> None:
         self._slices = slices
         self._budget_ns = budget_ns
         self._runs = runs
         self._shared = shared
-        self._first: Sequence[Any] = next(slices, ())
+        self._first: Sequence[object] = next(slices, ())
         self.taken = self.paused_ns = 0
         self.paused_cpu = (0, 0)
         """User and system CPU time of the pauses."""
         self.out_of_time = False
 
-    def items(self) -> Iterable[Any]:
+    def items(self) -> Iterable[object]:
         return chain.from_iterable(self._pieces())
 
-    def _pieces(self) -> Iterator[Sequence[Any]]:
+    def _pieces(self) -> Iterator[Sequence[object]]:
         begin, items = now(), self._first
         self._first = ()
         while items:
@@ -223,7 +223,7 @@ BATCHES = 5
 
 
 class Resolvable(Protocol):
-    def resolve(self) -> tuple[Any, Any]:
+    def resolve(self) -> tuple[object, object]:
         """Returns starts and ends in ns: lists, or buffers of int64."""
 
 
@@ -238,12 +238,12 @@ class Loop(Protocol):
     def calibrate(self) -> None: ...
 
     def closed(
-        self, calls: Any, arguments: Any, deadline: int, failed: Failed, start: int = 0, /
-    ) -> tuple[list[Any], Resolvable]: ...
+        self, calls: Calls, arguments: Sequence[object], deadline: int, failed: Failed, start: int = 0, /
+    ) -> tuple[list[object], Resolvable]: ...
 
     def paced(
-        self, calls: Any, arguments: Any, due: Times, deadline: int, failed: Failed
-    ) -> tuple[list[Any], Resolvable]: ...
+        self, calls: Calls, arguments: Sequence[object], due: Times, deadline: int, failed: Failed
+    ) -> tuple[list[object], Resolvable]: ...
 
 
 def native() -> ModuleType | None:
@@ -259,7 +259,7 @@ def pick(name: str = "auto") -> Loop:
     return cast(Loop, sys.modules[__name__] if built is None or name == "python" else built)
 
 
-def describe_loop(loop: Loop) -> dict[str, Any]:
+def describe_loop(loop: Loop) -> dict[str, object]:
     """Returns the loop's name and clock, the version of Python, and the loop's own cost, measured on a trivial
     callable.
 
@@ -307,7 +307,7 @@ def resolve_stamps(stamps: Resolvable) -> tuple[Times, Times]:
     """Returns the starts and ends as arrays."""
     starts, ends = stamps.resolve()
     if isinstance(starts, bytearray):
-        convert: Any = np.frombuffer
+        convert: Callable[..., Times] = np.frombuffer
     else:
         convert = np.asarray
     return convert(starts, dtype=np.int64), convert(ends, dtype=np.int64)

@@ -5,11 +5,13 @@ The suites build the same slices for each client as for the library's loop, but 
 checked, so neither is measured.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +31,9 @@ from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
 from dyno.measure.tally import Tally, check_answers, select_succeeded
 from dyno.measure.warm_up import WarmUpRound
 
+if TYPE_CHECKING:
+    from dyno._native import Wire
+
 
 class NativeSlice(Slice):
     """A slice with encoded requests.
@@ -46,11 +51,11 @@ class NativeSlice(Slice):
         steps = zip(cycle(self._calls), self.arguments, strict=False)
         self.requests: list[Request] = [call.request(argument) for call, argument in steps]
 
-    def take(self, responses: Sequence[Any]) -> None:
+    def take(self, responses: Sequence[object]) -> None:
         """Decodes the next responses of the slice, and appends the answers."""
         done, count = self.done, len(self._calls)
 
-        def convert_response(at: int, response: Any) -> Any:
+        def convert_response(at: int, response: Any) -> object:
             call = self._calls[at % count]
             convert = call.failed if type(response) is Failure else call.answer
             return convert(self.arguments[at], response)
@@ -147,7 +152,7 @@ class NativeClients(Client):
 
     def __init__(
         self,
-        wire: Any,
+        wire: Wire,
         each: Mapping[int, Rounds],
         clients: int,
         states: ClientStates,
@@ -278,7 +283,7 @@ class NativeClients(Client):
             lane.close()
 
 
-def _first_failure(response: Any) -> Any:
+def _first_failure(response: object) -> object:
     """Returns the response, or the first failure in its (perhaps nested) list of responses."""
     if type(response) is list:
         for each in response:

@@ -1,15 +1,17 @@
 """Measures one phase of a trial, from the prepared store to its sample: waits until the engine is at rest, makes the
 phase cold, and determines whether it was. A sample's temperature is what was proven, not what was attempted."""
 
+from __future__ import annotations
+
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from stat import S_ISREG
 from time import monotonic_ns, sleep, time_ns
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.declarations import checked_values
 from dyno.contracts.histogram import Recorder
@@ -35,6 +37,9 @@ from dyno.host.usage import (
 from dyno.measure.clients import run_phase
 from dyno.measure.slices import Announce
 from dyno.measure.tally import Tally
+
+if TYPE_CHECKING:
+    from dyno.contracts.decoded_types import Residency
 
 
 class ServerDied(Exception):
@@ -170,7 +175,7 @@ def server_pids(job: Job) -> list[int]:
     return list(job.server.pids())
 
 
-def _encode_histograms(recorder: Recorder | dict[str, Recorder] | None) -> Any:
+def _encode_histograms(recorder: Recorder | dict[str, Recorder] | None) -> object:
     """Encodes a histogram, or a table of histograms by name."""
     if isinstance(recorder, dict):
         return {name: each.encode() for name, each in recorder.items()}
@@ -183,7 +188,7 @@ COLD_PERCENT = 1.0
 """Largest percentage of the files' bytes that may be in the page cache."""
 
 
-def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
+def chill(workload: Workload, job: Job) -> Residency:
     """Closes the engine, stops its server and evicts their files from the page cache. Returns the residency of the
     files, measured before the server is started again and the engine is opened.
 
@@ -216,7 +221,7 @@ def _is_cold(resident_bytes: int | None, file_bytes: int) -> bool:
     return resident_bytes is not None and resident_bytes * 100 <= file_bytes * COLD_PERCENT
 
 
-def judge_temperature(phase: Phase, tally: Tally, residency: Mapping[str, Any] | None, served: Usage) -> str:
+def judge_temperature(phase: Phase, tally: Tally, residency: Residency | None, served: Usage) -> str:
     """Returns the temperature at which a phase was measured: the requested one, or 'lukewarm' if it is not proven.
 
     A phase was cold if at most 1 % of the files was resident when the engine was opened, and if the clients or the

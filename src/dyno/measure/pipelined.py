@@ -3,7 +3,7 @@ tally."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from dyno.measure.loop import Loop, Times
 from dyno.measure.memory_limit import MemoryLimit
 from dyno.measure.slices import Slice
 from dyno.measure.tally import Tally, select_succeeded
+
+V = TypeVar("V")
 
 
 class PipelinedBatch(NamedTuple):
@@ -135,7 +137,7 @@ def record(batch: PipelinedBatch, tally: Tally, time: BatchTime, pace: Pace) -> 
     tally.full_ns += time.full_ns
 
 
-def _latest_values(values: Sequence[Any] | None, slice_: Slice, count: int) -> Sequence[Any]:
+def _latest_values(values: Sequence[V] | None, slice_: Slice, count: int) -> Sequence[V]:
     """Returns the values of a slice's operations that were done last, `count` of them; empty without values."""
     if values is None:
         return ()

@@ -4,10 +4,10 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dyno.contracts.suite import InFlight
-from dyno.measure.loop import Failed, Stamps
+from dyno.measure.loop import Failed, Stamps, Times
 
 __all__ = ["BatchResult", "now", "run_pipelined"]
 FOREVER_NS = 1 << 60
@@ -16,9 +16,9 @@ FOREVER_NS = 1 << 60
 class BatchResult(NamedTuple):
     """The operations of a batch, in the order in which they began. Moments are in ns of `now`."""
 
-    answers: list[Any]
+    answers: list[object]
     stamps: Stamps
-    freed: Any
+    freed: Sequence[int] | Times
     """When the place of each operation had become free; 0 if it was free from the start."""
     busy_ns: int
     """Time spent in `begin` and `ended`, which includes waiting for responses."""
@@ -29,7 +29,7 @@ class BatchResult(NamedTuple):
 def run_pipelined(
     way: InFlight,
     places: int,
-    arguments: Sequence[Any],
+    arguments: Sequence[object],
     due: Sequence[int] | None,
     deadline: int,
     full: Callable[[int], bool],
@@ -48,7 +48,7 @@ def run_pipelined(
     free = deque(range(places))
     since = [0] * places
     held = [-1] * places
-    answers = [None] * last
+    answers: list[object] = [None] * last
     stamps = Stamps([], [0] * last)
     freed = list[int]()
     at = under_way = busy = 0

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dyno.contracts.pace import FOREVER_NS
 from dyno.contracts.suite import Bulk, Failure, Operations, Reported, Work
@@ -24,7 +24,7 @@ class Slice:
         self.work = work
         self.arguments = tuple(work.arguments)
         self.due = due
-        self.answers: list[Any] = []
+        self.answers: list[object] = []
         """Answers of the operations that are done."""
 
     @property
@@ -131,10 +131,10 @@ class HeldTransaction:
     """A client's transaction around several slices, entered by the first of them."""
 
     def __init__(self) -> None:
-        self._context: AbstractContextManager[Any] | None = None
-        self._entered: Any = None
+        self._context: AbstractContextManager[object] | None = None
+        self._entered: object = None
 
-    def enter(self, context: AbstractContextManager[Any] | None) -> Any:
+    def enter(self, context: AbstractContextManager[object] | None) -> object:
         """Leaves the current context and enters this one, unless it is already the current one. Returns the value
         that the context yielded."""
         if context is not self._context:
@@ -162,7 +162,7 @@ class LoopResult(NamedTuple):
 
     first: int
     """The position of its first operation in the slice."""
-    answers: list[Any]
+    answers: list[object]
     stamps: Resolvable
     failures: list[Failure]
     transaction_ns: int

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from statistics import fmean, median
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,18 @@ from dyno.host.usage import NOTHING, measure_own, of_ended_children
 from dyno.measure.loop import Times
 from dyno.measure.series import Series
 
+if TYPE_CHECKING:
+    from dyno.contracts.decoded_types import Machine
+
 Good = slice | NDArray[np.bool_]
 """Selects the operations that succeeded."""
 ALL = slice(None)
+Ordered = TypeVar("Ordered", int, tuple[int, int])
 ZERO = ("operations", "items", "elapsed_ns", "busy_ns", "wall_ns", "errors", "checked")
 """Counts that begin at 0."""
 
 
-def select_succeeded(answers: Sequence[Any], failures: int) -> Good:
+def select_succeeded(answers: Sequence[object], failures: int) -> Good:
     """Selects the operations that did not raise. Raises Wrong for an answer that is a Failure although its operation
     did not raise."""
     failed = positions(answers, Failure)
@@ -45,7 +49,7 @@ def select_succeeded(answers: Sequence[Any], failures: int) -> Good:
     return good
 
 
-def check_answers(check: Callable[..., int], *arguments: Any) -> int:
+def check_answers(check: Callable[..., int], *arguments: object) -> int:
     """Returns the number of compared answers. Raises Wrong, also for an answer of a shape that the check can't
     handle."""
     try:
@@ -66,7 +70,7 @@ class Tally(Counted):
         self.by_kind: dict[str, Recorder] = {}
         self.by_part: dict[str, Recorder] = {}
         self.by_machine: dict[str, Recorder] = {}
-        self.machines: Mapping[str, Mapping[str, Any]] = {}
+        self.machines: Mapping[str, Machine] = {}
         """What `measure.remote_load` tells of each machine with clients."""
         self.response: Recorder | None = None
         self.late: Recorder | None = None
@@ -155,7 +159,7 @@ class Tally(Counted):
         self.pause_process_ns += other.pause_process_ns
         self.pause_server_ns += other.pause_server_ns
 
-    def check(self, check: Callable[..., int], *arguments: Any) -> None:
+    def check(self, check: Callable[..., int], *arguments: object) -> None:
         """Runs a check, and adds its number of answers and its time. Raises Wrong."""
         begin = monotonic_ns()
         try:
@@ -189,7 +193,7 @@ class Tally(Counted):
         at_full_rate_ns = self.full_ns * self.operations // self.full_operations
         self.elapsed_ns = min(self.elapsed_ns, max(at_full_rate_ns, -(-self.busy_ns // clients)))
 
-    def add_details(self, work: Operations, answers: Sequence[Any]) -> None:
+    def add_details(self, work: Operations, answers: Sequence[object]) -> None:
         """Adds the bytes that a slice's operations moved, and the parts of their latencies, if the suite tells them.
         Failed operations are left out."""
         if work.sizes is None and work.parts is None:
@@ -267,7 +271,7 @@ class Tally(Counted):
         self.late.add(late)
 
 
-def _sum(mine: Any, other: Any) -> Any:
+def _sum(mine: int | None, other: int | None) -> int | None:
     if mine is None or other is None:
         if mine is None:
             return other
@@ -275,7 +279,7 @@ def _sum(mine: Any, other: Any) -> Any:
     return mine + other
 
 
-def _largest(mine: Any, other: Any) -> Any:
+def _largest(mine: Ordered | None, other: Ordered | None) -> Ordered | None:
     return max((value for value in (mine, other) if value is not None), default=None)
 
 
@@ -283,7 +287,7 @@ def _sums(mine: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: mine.get(name, 0) + other.get(name, 0) for name in {**mine, **other}}
 
 
-def _merge_values(mine: Any, other: Any) -> Any:
+def _merge_values(mine: Any, other: Any) -> object:
     """Merges recorders, tables of recorders by name, or series; None if both are None."""
     if isinstance(mine, dict):
         for name, recorder in other.items():
@@ -295,7 +299,7 @@ def _merge_values(mine: Any, other: Any) -> Any:
     return mine
 
 
-_MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
+_MERGES: Mapping[str, Callable[[Any, Any], object]] = {
     fields.SUM: _sum,
     fields.SUM_OF_ALL: lambda mine, other: None if mine is None or other is None else mine + other,
     fields.SUMS: _sums,
