@@ -280,11 +280,11 @@ def drop_unknown_facts(line: JSON) -> JSON:
 
 def select_declared(line: JSON, decoded: object) -> dict[str, Any]:
     """Returns the keys of a first line that are declared, in their order. `decoded`: the line's Struct."""
-    selected: dict[str, Any] = _select(line, to_builtins(decoded))
+    selected: dict[str, object] = _select(line, to_builtins(decoded))
     return selected
 
 
-def _select(data: Any, decoded: Any) -> Any:
+def _select(data: object, decoded: object) -> Any:
     if isinstance(data, Mapping) and isinstance(decoded, dict):
         return {name: _select(value, decoded[name]) for name, value in data.items() if name in decoded}
     if isinstance(data, list) and isinstance(decoded, list | tuple):

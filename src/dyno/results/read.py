@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -54,7 +54,8 @@ READABLE = (1, 2, 3, 4)
 _COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
 _COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
 _OFTEN_EMPTY = ("by_kind", "by_part", "facts")
-_EMPTY: Mapping[str, Any] = {}
+_EMPTY: Mapping[str, object] = {}
+T = TypeVar("T")
 # Dates in these years are valid in every time zone.
 FIRST_YEAR, LAST_YEAR = 1900, 9900
 
@@ -143,7 +144,7 @@ def parse_line(line: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
@@ -165,7 +166,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def sanitize_texts(data: Any, name: str = "") -> Any:
+def sanitize_texts(data: object, name: str = "") -> object:
     """Returns the data with all texts, keys included, sanitized and cut to the maximum length."""
     if isinstance(data, str):
         if name in HISTOGRAMS:
@@ -227,7 +228,7 @@ def _load_run(path: Path) -> Run:
     return Run(path, recorded, cells, tuple(attempts), ending)
 
 
-def _share(attempt: Attempt, known: dict[bytes, Any]) -> None:
+def _share(attempt: Attempt, known: dict[bytes, object]) -> None:
     """Shares equal values between attempts, because a run may have 100,000 of them. `known` has the values, keyed by
     their JSON."""
     for name in _COMMON:
@@ -303,7 +304,7 @@ def parse_header(data: JSON) -> tuple[dict[str, Any], tuple[Cell, ...]]:
     return recorded, cells
 
 
-def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Attempt:
+def attempt(data: Mapping[str, object], cells: int, phases: Collection[str]) -> Attempt:
     """Converts the JSON of an attempt, in a run of `cells` cells with these phases. Raises ValueError."""
     attempt: Attempt = convert_to_type(data, Attempt)
     if any(len(text) > MOST_TEXT for caveat in attempt.caveats for text in (caveat.code, caveat.text)):
@@ -325,7 +326,7 @@ def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Att
     return attempt
 
 
-def sample(data: Mapping[str, Any]) -> Sample:
+def sample(data: Mapping[str, object]) -> Sample:
     """Converts the JSON of a sample; fields of a later schema are ignored. Raises ValueError."""
     sample: Sample = convert_to_type(data, Sample)
     check_sample(sample)
@@ -381,7 +382,7 @@ def _short(value: object) -> str:
     return sanitize(str(value), 80, "")
 
 
-def convert_to_type(data: Any, kind: Any) -> Any:
+def convert_to_type(data: object, kind: type[T]) -> T:
     """Converts JSON to a declared type; undeclared keys are ignored. Raises ValueError, which names the place and the
     problem."""
     try:

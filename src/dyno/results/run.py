@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, convert
@@ -159,7 +158,7 @@ class Run:
         return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
 
 
-def defined_work(definition: JSON | None) -> dict[str, Any]:
+def defined_work(definition: JSON | None) -> dict[str, object]:
     """Returns the user's definition of the work, empty if there is none. It has neither the directory of the user's
     code nor paths of data files, because the same files may be elsewhere; the SHA-256 of data files stays."""
     work = dict(definition or {})

@@ -13,13 +13,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB
 from dyno.fields import Sample, plain
 from dyno.results import read
+from dyno.results.header import JSON
 from dyno.results.read import CHECKSUM, MOST_LINE, SCHEMA, SEARCH_SCHEMA, is_run_file, parse_line, with_checksum
 from dyno.results.run import Attempt
 
@@ -85,7 +86,7 @@ BLOCK = 1 << 16
 
 
 def create(
-    path: Path, header: Mapping[str, Any], cells: Collection[Cell], replace: bool = False, lock: Lock | None = None
+    path: Path, header: JSON, cells: Collection[Cell], replace: bool = False, lock: Lock | None = None
 ) -> None:
     """Writes a new run file without trials and locks it with `lock`. Raises UsageError if the file exists and may not
     be replaced, or if another process is writing to it."""
@@ -178,14 +179,14 @@ def _add(path: Path, line: bytes) -> None:
         raise
 
 
-def encode(line: Mapping[str, Any]) -> bytes:
+def encode(line: Mapping[str, object]) -> bytes:
     """Encodes a line of a run file as JSON, with its checksum. Raises TypeError, ValueError or RecursionError for
     values that JSON can't hold."""
     content = {name: value for name, value in line.items() if name != CHECKSUM}
     return with_checksum(json.dumps(content, separators=(",", ":"), allow_nan=False, default=_plain).encode())
 
 
-def _encode_line(path: Path, line: Mapping[str, Any]) -> bytes:
+def _encode_line(path: Path, line: Mapping[str, object]) -> bytes:
     """Encodes a line. Raises UsageError for values that JSON can't hold, which a plug-in may report."""
     try:
         encoded = encode(line)
@@ -196,7 +197,7 @@ def _encode_line(path: Path, line: Mapping[str, Any]) -> bytes:
     return encoded
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def _plain(value: object) -> dict[str, object]:
     if isinstance(value, Sample):
         return plain(value)
     if not is_dataclass(value):
