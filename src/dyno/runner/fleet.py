@@ -10,12 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import SIZE
 from dyno.machines import tasks
-from dyno.machines.scheduler import Machine, MachineLost, Scheduler
+from dyno.machines.scheduler import Future, Machine, MachineLost, Scheduler
 from dyno.options import OPTIONS, RunRequest
 from dyno.runner.plan_file import as_toml
 
@@ -26,7 +25,7 @@ ALREADY = ("load_from", "plain_tcp")
 """Options that are for this machine only."""
 
 
-def plan_text(request: RunRequest, definition: Mapping[str, Any] | None) -> str:
+def plan_text(request: RunRequest, definition: Mapping[str, object] | None) -> str:
     """Returns a plan file of the request. `definition`: that of the suite, without names of files."""
     options = {each.key: getattr(request, each.name) for each in OPTIONS if each.name not in ALREADY}
     for each in OPTIONS:
@@ -44,7 +43,7 @@ class _Runner:
     """One machine of the fleet."""
 
     file: Path
-    future: Any = None
+    future: Future[tuple[int, str, bytes]] | None = None
     machine: Machine | None = None
     away_since: float | None = None
     status: int | None = None

@@ -152,7 +152,7 @@ class Plan(PlanOptions):
             return parse_all(self.limit)
         return ()
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, object]:
         """Returns the plan without its cells, for the run file's header."""
         options = {each.name: getattr(self, each.name) for each in fields(PlanOptions)}
         if not self.limit:
@@ -354,7 +354,7 @@ def _phases(suite: Suite, preset: Preset, requested_names: Sequence[str]) -> tup
     return tuple(phase.name for phase in suite.phases if (phase.name in names if names else phase.by_default))
 
 
-def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -> None:
+def _check_used(suite: Suite, given: Mapping[str, Sequence[object]], phases: Sequence[str]) -> None:
     """Raises UsageError if the user sets a parameter that none of the phases uses, because the run would seem to vary
     it.
 

@@ -29,7 +29,7 @@ def read(path: Path) -> RunRequest:
     return parse(toml(path), str(path), path.parent)
 
 
-def parse(data: Mapping[str, Any], where: str, base: Path = Path()) -> RunRequest:
+def parse(data: Mapping[str, object], where: str, base: Path = Path()) -> RunRequest:
     """Converts a plan file's table to a run request. `where`: name of the table in messages. `base`: directory to
     which names of files are relative. Raises UsageError."""
     if SUITE not in data:
@@ -55,7 +55,7 @@ def parse(data: Mapping[str, Any], where: str, base: Path = Path()) -> RunReques
     return RunRequest(**fields)
 
 
-def _leaves(kind: Kind, value: Any) -> Iterator[Any]:
+def _leaves(kind: Kind, value: Any) -> Iterator[object]:
     """Yields the texts and numbers in a key's value."""
     if kind is ENGINES:
         for entry in value:
@@ -67,7 +67,7 @@ def _leaves(kind: Kind, value: Any) -> Iterator[Any]:
         yield from as_list(value)
 
 
-def _check(where: str, value: Any) -> None:
+def _check(where: str, value: object) -> None:
     """Raises UsageError unless the value is a text or a number of an accepted size."""
     if not isinstance(value, (str, int, float)):
         raise UsageError(f"{where}: expected a text or a number, got {literal(value)}")
@@ -78,7 +78,7 @@ def _check(where: str, value: Any) -> None:
         raise UsageError(f"{where}: expected a number of at most 64 bits, got {literal(value)}")
 
 
-def _value(where: str, option: Option, value: Any) -> Any:
+def _value(where: str, option: Option, value: Any) -> object:
     """Returns the value for the field of RunRequest. Raises UsageError."""
     kind = option.kind
     if kind.read is not None and isinstance(value, str):
@@ -104,12 +104,12 @@ def size(name: str, gib: float) -> int:
     return int(gib * GIB)
 
 
-def as_toml(plan: Mapping[str, Any]) -> str:
+def as_toml(plan: Mapping[str, object]) -> str:
     """Returns a plan file with these keys."""
     return "\n".join([*(f"{key} = {_format_toml(value)}" for key, value in plan.items()), ""])
 
 
-def _format_toml(value: Any) -> str:
+def _format_toml(value: object) -> str:
     """Writes a value as TOML, whose strings, numbers and arrays are written like JSON's."""
     if isinstance(value, Mapping):
         parts = [f"{json.dumps(str(key))} = {_format_toml(each)}" for key, each in value.items() if each is not None]

@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.decoded_types import Fact, Loop, Resources
@@ -92,7 +91,7 @@ class TrialReport:
         """Sanitizes and masks those fields of an event that have texts of the engine or the suite."""
         return {name: self._clean_field(name, value) for name, value in fields.items()}
 
-    def _clean_field(self, name: str, value: Any) -> Any:
+    def _clean_field(self, name: str, value: object) -> object:
         if name == "sample" and isinstance(value, dict):
             return self.clean(value)
         if name in BY_NAME and isinstance(value, dict):
@@ -101,7 +100,7 @@ class TrialReport:
             return self._clean_texts(value, CLEANED[name])
         return value
 
-    def _clean_texts(self, value: Any, keep: str) -> Any:
+    def _clean_texts(self, value: object, keep: str) -> object:
         """Cleans a text, or the texts in a list or dict."""
         if isinstance(value, dict):
             return {self.clean_text(name): self._clean_texts(each, keep) for name, each in value.items()}
