@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import monotonic, monotonic_ns, sleep
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from dyno.contracts.model import Refused, Unavailable, UsageError
@@ -34,6 +34,43 @@ ANSWER_SECONDS = 3
 ASK_SECONDS = 4
 CLOSE_SECONDS = 1
 TRIPS = 50
+T = TypeVar("T")
+Answer = TypeVar("Answer", covariant=True)
+
+
+class Future(Protocol[Answer]):
+    """Dask's handle of a call on a machine."""
+
+    status: str
+
+    def done(self) -> bool: ...
+
+    def cancel(self) -> None: ...
+
+    def result(self, timeout: float) -> Answer: ...
+
+    def exception(self, timeout: float) -> BaseException: ...
+
+
+class RemoteScheduler(Protocol):
+    """The scheduler, as a client of Dask calls it."""
+
+    identity: object
+    """Coroutine function that returns the workers."""
+
+
+class DaskClient(Protocol):
+    """What Dyno uses of `distributed.Client`."""
+
+    scheduler: RemoteScheduler
+
+    def submit(self, function: Callable[..., T], /, *arguments: object, **options: object) -> Future[T]: ...
+
+    def run(self, function: Callable[..., T], /, *arguments: object, **options: object) -> Mapping[str, T]: ...
+
+    def sync(self, function: object, /, **options: object) -> Mapping[str, Mapping[str, Mapping[str, object]]]: ...
+
+    def close(self, timeout: float = CONNECT_SECONDS) -> None: ...
 
 
 def missing_dask_message() -> str:
@@ -92,13 +129,13 @@ class Scheduler:
         # Its messages about lost connections would stand between Dyno's own.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
-            self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            self._client: DaskClient = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except Exception as error:
             why = " ".join(str(error).split()) or type(error).__name__
             raise Unavailable(f"can't reach the scheduler {address}: {why}") from None
         self._over = threading.Event()
         self._heard = monotonic()
-        self._beats: dict[str, tuple[Any, float]] = {}
+        self._beats: dict[str, tuple[object, float]] = {}
         """By worker: its last heartbeat, by the scheduler's clock, and when Dyno first saw that."""
         try:
             self.machines = _one_per_host(self._workers())
@@ -121,7 +158,7 @@ class Scheduler:
 
     # -- calls ----------------------------------------------------------------------------------------------
 
-    def submit(self, machine: Machine, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submit(self, machine: Machine, function: Callable[..., T], *arguments: object) -> Future[T]:
         """Calls the function in a thread of the machine's worker; returns Dask's future."""
         return self._client.submit(
             function,
@@ -134,8 +171,8 @@ class Scheduler:
         )
 
     def call_on_each(
-        self, function: Callable[..., Any], arguments: Mapping[Machine, tuple[Any, ...]]
-    ) -> dict[Machine, Any]:
+        self, function: Callable[..., T], arguments: Mapping[Machine, tuple[object, ...]]
+    ) -> dict[Machine, T]:
         """Calls the function on each of these machines, at the same time; returns the answers. Raises MachineLost,
         and RuntimeError with the name of the machine on which the function raised."""
         waiting = {machine: self.submit(machine, function, *given) for machine, given in arguments.items()}
@@ -155,7 +192,7 @@ class Scheduler:
         return {machine: answers[machine] for machine in arguments}
 
     @staticmethod
-    def answer(machine: Machine, future: Any) -> Any:
+    def answer(machine: Machine, future: Future[T]) -> T:
         """Returns the result of a future that is done. Raises MachineLost, Refused and RuntimeError."""
         if future.status == "finished":
             try:
@@ -179,7 +216,7 @@ class Scheduler:
             kind = f"{type(raised).__name__}: "
         raise RuntimeError(f"{machine.host}: {kind}{why}")
 
-    def tell(self, machines: Iterable[Machine], function: Callable[..., Any], *arguments: Any) -> None:
+    def tell(self, machines: Iterable[Machine], function: Callable[..., object], *arguments: object) -> None:
         """Calls the function on the machines that can be reached, without waiting for long."""
         for machine in filter(self._alive, machines):
             try:
@@ -197,7 +234,7 @@ class Scheduler:
             best = min(best, Offset(there - (before + after) // 2, (after - before) // 2), key=_uncertainty)
         return best
 
-    def ask(self, machine: Machine, function: Callable[..., Any], *arguments: Any) -> Any:
+    def ask(self, machine: Machine, function: Callable[..., T], *arguments: object) -> T:
         """Calls a short function in the event loop of the machine's worker. Raises MachineLost."""
         try:
             # By default Dask tries to reach a dead worker for 30 s.
@@ -238,7 +275,7 @@ class Scheduler:
                 # `check` counts the time since the last answer.
                 continue
 
-    def _workers(self) -> Mapping[str, Mapping[str, Any]]:
+    def _workers(self) -> Mapping[str, Mapping[str, object]]:
         """Asks the scheduler for its workers, by address, and notes their heartbeats."""
         identity = self._client.scheduler.identity
         try:
@@ -262,7 +299,7 @@ def _uncertainty(offset: Offset) -> int:
     return offset.uncertainty_ns
 
 
-def _one_per_host(workers: Mapping[str, Mapping[str, Any]]) -> list[Machine]:
+def _one_per_host(workers: Mapping[str, Mapping[str, object]]) -> list[Machine]:
     """Returns the first worker of each host, by the host's name."""
     chosen: dict[str, Machine] = {}
     for address, worker in sorted(workers.items()):
