@@ -1,5 +1,7 @@
 """Addresses of servers without a Unix socket: on this machine only, and with a password."""
 
+from __future__ import annotations
+
 import os
 import random
 from collections.abc import Iterator, Sequence
@@ -8,11 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from socket import socket as Socket
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.model import Refused
 from dyno.contracts.passwords import mask_password
+
+if TYPE_CHECKING:
+    import requests
 
 HOST, USER = "127.0.0.1", "dyno"
 SECRET = "password"
@@ -42,7 +47,7 @@ class Address:
         return f"http{'s' if self.secure else ''}://{self.host}:{self.port}"
 
 
-def session(address: Address) -> Any:
+def session(address: Address) -> requests.Session:
     """Returns a session of `requests` for a server that speaks HTTP, without proxies."""
     import requests
 

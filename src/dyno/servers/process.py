@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from pwd import getpwnam, struct_passwd
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 from dyno.contracts.engine import Nodes, Server
 from dyno.contracts.model import Caveat, Refused, Unavailable
@@ -161,7 +161,15 @@ def unprivileged(*names: str) -> struct_passwd | None:
     raise Refused(f"root may not run it, and there is no user {names[0]} or nobody to run it as")
 
 
-def as_user(user: struct_passwd | None) -> dict[str, Any]:
+class UserArguments(TypedDict, total=False):
+    """Arguments of `subprocess`, as `as_user` returns them."""
+
+    user: int
+    group: int
+    extra_groups: list[str | int]
+
+
+def as_user(user: struct_passwd | None) -> UserArguments:
     """Returns the arguments with which `subprocess` starts a program as that user."""
     if user is None:
         return {}

@@ -86,7 +86,7 @@ class ServerStore(Engine):
         return {}
 
     @staticmethod
-    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+    def weaker(tier: Tier, settings: Mapping[str, object]) -> str | None:
         """Returns the setting from `durability` that is too weak for the tier, as NAME=VALUE; None if none is."""
         return None
 
@@ -163,7 +163,7 @@ def server_engine(
     store: type[ServerStore],
     *,
     schemes: tuple[str, ...],
-    address: Callable[[str], Any] = str,
+    address: Callable[[str], object] = str,
     start: Callable[[Path, Tier, Options, int], Server] | None = None,
     program: ServerProgram | JavaProgram | None = None,
     settings: Setting | None = None,

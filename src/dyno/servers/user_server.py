@@ -1,7 +1,7 @@
 """A user's own server, named by its address. Dyno measures it, but neither starts nor stops it."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from dyno.contracts.declarations import typed_text
@@ -27,7 +27,7 @@ class UserServer:
     joined = False
     """Whether another process has created the store, which this one only uses."""
 
-    def __init__(self, url: str, parse: Callable[[str], Any] = str) -> None:
+    def __init__(self, url: str, parse: Callable[[str], object] = str) -> None:
         self.url, self._parse = url, parse
 
     @property
@@ -55,7 +55,17 @@ def missing_program_message(what: str, install: str) -> str:
     return f"needs {what}: {install}, or name your own with {URL}="
 
 
-def unreachable_error(server: Any, error: BaseException, text: str | None = None) -> Unavailable:
+class HasAddress(Protocol):
+    """A server that Dyno started, or the user's."""
+
+    @property
+    def own(self) -> bool: ...
+
+    @property
+    def url(self) -> str: ...
+
+
+def unreachable_error(server: HasAddress, error: BaseException, text: str | None = None) -> Unavailable:
     """Returns the exception for a failed connection to a server, which may be Dyno's or the user's. `text`: the
     error's message, if it isn't its `str`."""
     why = typed_text(error, str(error) if text is None else text)
