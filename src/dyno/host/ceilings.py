@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from hashlib import blake2s
 from pathlib import Path
 from platform import node
-from typing import Any
 
 from dyno.host.filesystem import filesystem, flushes_ns, replace
 
@@ -25,7 +24,7 @@ NAMES = ("flushes_per_second", "memory_bytes_per_second", "core_bytes_per_second
 MOST = 1e18
 
 
-def probe(work: Path, seconds: float = SECONDS) -> dict[str, Any]:
+def probe(work: Path, seconds: float = SECONDS) -> dict[str, object]:
     """Measures the figures for `seconds` in total, a quarter for each of the first four.
 
     flushes_per_second        writes of 4 KiB in place, one after the other, each flushed (fdatasync), in `work`
@@ -40,7 +39,7 @@ def probe(work: Path, seconds: float = SECONDS) -> dict[str, Any]:
         flushes = round(len(times_ns) / sum(times_ns) * 1e9, 1)
     else:
         flushes = None
-    figures: dict[str, Any] = {**dict.fromkeys(NAMES), "flushes_per_second": flushes}
+    figures: dict[str, object] = {**dict.fromkeys(NAMES), "flushes_per_second": flushes}
     with suppress(ImportError):
         import dyno._native
 
@@ -53,14 +52,14 @@ def probe(work: Path, seconds: float = SECONDS) -> dict[str, Any]:
     return {**figures, PROBED: datetime.now(timezone.utc).date().isoformat()}
 
 
-def keep(cache: Path, work: Path, figures: dict[str, Any]) -> None:
+def keep(cache: Path, work: Path, figures: dict[str, object]) -> None:
     """Caches the figures. Raises OSError."""
     file = _file(cache, work)
     file.parent.mkdir(parents=True, exist_ok=True)
     replace(file, json.dumps(figures).encode())
 
 
-def load_cached(cache: Path, work: Path) -> dict[str, Any] | None:
+def load_cached(cache: Path, work: Path) -> dict[str, object] | None:
     """Returns the cached figures of this machine and the file system of `work`; None without valid ones."""
     with suppress(OSError, ValueError):
         cached = json.loads(_file(cache, work).read_text())

@@ -6,7 +6,6 @@ Nothing else of the repository is recorded: a remote, a path, a branch or an aut
 import re
 import subprocess
 from contextlib import suppress
-from typing import Any
 
 SECONDS = 2.0
 """Time limit of each git command."""
@@ -15,7 +14,7 @@ SECONDS = 2.0
 GIT = ("git", "-c", "core.fsmonitor=false", "--no-optional-locks")
 
 
-def current() -> dict[str, Any] | None:
+def current() -> dict[str, object] | None:
     """Returns the commit's full hash, and whether tracked files have uncommitted changes (None: unknown). Returns
     None if there is no repository or no commit, or if git is missing or too slow."""
     commit = _output("rev-parse", "--verify", "HEAD")

@@ -117,7 +117,7 @@ def clock_cost_ns(*, batches: int = 21, calls: int = 2000) -> int:
     return round(statistics.median(costs))
 
 
-def _cpu(root: Path) -> dict[str, Any]:
+def _cpu(root: Path) -> dict[str, object]:
     info: dict[str, str] = {}
     processors = 0
     for line in read_lines(root / "proc/cpuinfo"):

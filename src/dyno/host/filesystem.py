@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from dyno.host.pagecache import extents
 from dyno.host.procfs import ROOT, Mount, mounts, read_text
@@ -35,7 +35,22 @@ _PRIVATE_OPTIONS = frozenset((
 # fmt: on
 
 
-def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
+class FileSystemFacts(TypedDict):
+    """Facts about a file system. None means unknown."""
+
+    mount_point: str | None
+    type: str | None
+    device: str | None
+    options: list[str] | None
+    ram_backed: bool | None
+    network: bool | None
+    rotational: bool | None
+    write_cache: str | None
+    total_bytes: int | None
+    free_bytes: int | None
+
+
+def filesystem(work: Path, *, root: Path = ROOT) -> FileSystemFacts:
     """Returns facts about the file system of an existing directory. None means unknown. Writes nothing."""
     work = Path(os.path.realpath(work))
     mount = _mount_of(work, root)

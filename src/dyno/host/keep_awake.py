@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter_ns as now
-from typing import Any
 
 import psutil
 
@@ -194,7 +193,7 @@ _WORK_NS = 30_000
 than that, a hypervisor keeps it awake, which would hide the cost that servers meet."""
 
 
-def wakeups(seconds: float) -> dict[str, Any] | None:
+def wakeups(seconds: float) -> dict[str, object] | None:
     """Measures the cost of a wake-up by round trips for about `seconds`, plus the start of a process.
 
     cost_ns   cost of one wake-up: half the difference between the medians of round trips with sleeping and with awake
@@ -210,12 +209,12 @@ def wakeups(seconds: float) -> dict[str, Any] | None:
         done = subprocess.run(
             words, cwd="/", env=environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_SECONDS
         )
-        figures: dict[str, Any] = json.loads(done.stdout)
+        figures: dict[str, object] = json.loads(done.stdout)
         return figures
     return None
 
 
-def _measure(seconds: float) -> dict[str, Any]:
+def _measure(seconds: float) -> dict[str, object]:
     pair = _pair(cores())
     placements = {FREE: (set(pair), set(pair))}
     if len(pair) > 1:

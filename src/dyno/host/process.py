@@ -4,10 +4,19 @@ import json
 import os
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
+
+
+class SessionArguments(TypedDict):
+    """Arguments of `subprocess`, as `own_session` returns them."""
+
+    env: dict[str, str]
+    start_new_session: bool
+    preexec_fn: Callable[[], object]
+
 
 USERS = "DYNO_USERS_ENVIRONMENT"
 """Name of the variable with the user's values of the variables that Dyno sets."""
@@ -81,7 +90,7 @@ def for_worker() -> dict[str, str]:
     return {**changed, USERS: json.dumps(users)}
 
 
-def own_session() -> dict[str, Any]:
+def own_session() -> SessionArguments:
     """Returns the arguments with which `subprocess` starts an interpreter in its own session.
 
     The kernel kills it when this process dies.
