@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
@@ -84,7 +83,7 @@ class Cost:
     month_most: float | None = None
     """Cost of a month with as many machines as the low end takes."""
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """Returns the cost as plain JSON."""
         if self.machines is None:
             search = {}
@@ -140,7 +139,7 @@ def read_prices(path: Path) -> Prices:
     )
 
 
-def _number(where: str, value: Any) -> float:
+def _number(where: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
         raise UsageError(f"{where} = {literal(value)}: expected a number from 0 to {MOST:,.0f}")
     return float(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import format_value
@@ -36,7 +35,7 @@ def preparation_differences(before: Run, after: Run) -> Iterator[tuple[str, str 
             yield key, _list_differences(left, right), _list_differences(right, left)
 
 
-def _work(run: Run) -> dict[str, Any]:
+def _work(run: Run) -> dict[str, object]:
     """Returns the definition without the texts that prepare the tables, and variants of it without settings."""
     definition = defined_work(run.header.definition)
     variants = {
@@ -59,7 +58,7 @@ def _preparation(run: Run) -> dict[str, str]:
     }
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> Mapping[str, object]:
     # Run files come from strangers.
     if isinstance(value, Mapping):
         return value

@@ -1,10 +1,12 @@
 """Reasons to distrust a row's number. Each is printed next to the number with the figure that raised it; the number
 itself is not hidden. All texts are in doubts.toml."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.limits import CONFIRM, LAST
@@ -32,6 +34,9 @@ from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine
 from dyno.stats.remote import CLOCK_PERCENT, NETWORK_PERCENT, UNEVEN_PERCENT, find_doubts
 from dyno.stats.searched import few_operations, machine_limit
 from dyno.stats.summary import MOST_FAILED, CellSummary, summarize
+
+if TYPE_CHECKING:
+    from dyno.contracts.decoded_types import Strain
 
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0
@@ -78,7 +83,7 @@ class Doubt:
     text: str
 
 
-def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) -> Doubt:
+def _doubt(code: str, short: str, sentence: str | None = None, **values: object) -> Doubt:
     return Doubt(code, short, _ROWS[sentence or code]["text"].format(**values))
 
 
@@ -409,7 +414,7 @@ def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("memory", "memory", percent=stalled)
 
 
-def _find_worst(trials: Sequence[Mapping[str, Any]], name: str, percent: bool = False) -> float:
+def _find_worst(trials: Sequence[Strain], name: str, percent: bool = False) -> float:
     """Returns the largest value of all trials, or 0; with `percent`, as a percentage of the trial's time."""
     known = [trial for trial in trials if trial.get(name) is not None and (trial.get("elapsed_ns") or not percent)]
     return max(

@@ -8,15 +8,20 @@ trials are. The rule is for engines with a server: the clients of other engines 
 earlier files lack the number of processes, so they are never limited.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.histogram import count_values
 from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.fields import Sample
 from dyno.results.header import Host
+
+if TYPE_CHECKING:
+    from dyno.contracts.decoded_types import Machine
 
 BUSY_PERCENT = 97.0
 CLIENT_PERCENT = 80.0
@@ -50,7 +55,7 @@ def cpu_ns(used: Mapping[str, int | None] | None) -> int:
     return sum((used or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
 
 
-def machine_percent(machine: Mapping[str, Any]) -> float:
+def machine_percent(machine: Machine) -> float:
     """Returns the CPU time of another machine's clients, as a percentage of what their processes could use: see
     `dyno.contracts.decoded_types.Machine`. 0 if it is unknown."""
     usable = min(machine["processes"], machine["cores"])

@@ -1,12 +1,17 @@
 """Doubts about rows whose clients ran on other machines. Each names its machine; the worst trial counts."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.fields import Sample
 from dyno.stats.load_limit import CLIENT_PERCENT, machine_percent
+
+if TYPE_CHECKING:
+    from dyno.contracts.decoded_types import Machine
 
 UNEVEN_PERCENT = 80.0
 NETWORK_PERCENT = 25.0
@@ -22,7 +27,7 @@ class Raised:
     code: str
     short: str
     sentence: str
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
 
 
 def find_doubts(samples: Sequence[Sample], p50_ns: int | None, consequence: str) -> Iterator[Raised]:
@@ -52,12 +57,12 @@ def find_doubts(samples: Sequence[Sample], p50_ns: int | None, consequence: str)
         yield Raised("network", f"network {figures['percent']:.0f} %", "network", figures)
 
 
-def _late(machine: Mapping[str, Any]) -> bool:
+def _late(machine: Machine) -> bool:
     late, response = machine["late_p99_ns"], machine["response_p99_ns"]
     return late is not None and response is not None and late > LATE_NS and late * 100 > response * LATE_PERCENT
 
 
-def _rate(machine: Mapping[str, Any]) -> float:
+def _rate(machine: Machine) -> float:
     """Returns the operations of one client per ns."""
     return float(machine["operations"] / machine["clients"] / max(machine["elapsed_ns"], 1))
 

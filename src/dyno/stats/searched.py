@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.limits import LAST, Limit, Probe, worst_excess
@@ -64,7 +63,7 @@ class Searched:
             return Estimate(found.rate, None, None)
         return None
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """Returns the search as plain JSON."""
         found = self.capacity
         return {

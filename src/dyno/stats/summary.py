@@ -1,11 +1,13 @@
 """Summary of each cell and phase of a run: median over trials, interval, percentiles, or the reason for having no
 number."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dyno import fields
 from dyno.contracts.cell import Cell
@@ -18,6 +20,10 @@ from dyno.stats.cache import cache_by_run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.load_limit import SERVER_STEP_NS, LoadLimit, load_limit
 from dyno.stats.searched import Searched, search_of, why_no_figure
+
+if TYPE_CHECKING:
+    from dyno.contracts.decoded_types import Residency
+    from dyno.contracts.model import Fact
 
 NOT_YET = "not measured yet"
 # Resolution of CPU times: of a process's own, and of another process's (the kernel's clock ticks, usually 100 per
@@ -68,7 +74,7 @@ class CellSummary:
     throughput: Estimate | None
     bandwidth: Estimate | None
     """Bytes per second; None if the suite doesn't count bytes."""
-    figures: Mapping[str, Any]
+    figures: Mapping[str, object]
     """Summaries of the measured quantities, by their name in dyno.fields."""
     items: int | None
     elapsed_ns: int | None
@@ -111,7 +117,7 @@ class CellSummary:
     trial_facts: dict[str, Fact]
     """The suite's facts about the whole trial, summarized in the same way."""
     version: str | None
-    settings: Mapping[str, Any] | None
+    settings: Mapping[str, Fact] | None
     caveats: tuple[Caveat, ...]
     limit: LoadLimit | None
     """None unless the load generator was the row's limit. If it was, the row is in no comparison."""
@@ -225,7 +231,7 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
     )
 
 
-def _resident_percent(residencies: Sequence[Mapping[str, Any] | None]) -> float | None:
+def _resident_percent(residencies: Sequence[Residency | None]) -> float | None:
     known = [each for each in residencies if each]
     if not known or any(not r["file_bytes"] or r["resident_bytes"] is None for r in known):
         return None

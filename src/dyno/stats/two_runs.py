@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from dyno.contracts.imported_code import from_facts
 from dyno.contracts.model import TIERS, UsageError
@@ -41,9 +40,9 @@ class Difference:
     where: str
     """'definition', 'plan', 'machine', 'dyno', 'commit', or a requested engine: its label, if both runs have that."""
     what: str
-    before: Any
+    before: object
     """Earlier value; None if it is unknown or missing."""
-    after: Any
+    after: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +257,7 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
             yield Difference(*key, old.get(key), new.get(key))
 
 
-def facts(run: Run, labels: Collection[str | None] = ()) -> dict[tuple[str, str], Any]:
+def facts(run: Run, labels: Collection[str | None] = ()) -> dict[tuple[str, str], object]:
     """Returns the facts of machine, Dyno, plan, commit and engines by `where` and `what` of a Difference, without
     facts that change all the time. Engines come last, each with its version; rows with one of these labels are called
     by it, and have their engine and options too."""
@@ -284,7 +283,7 @@ def facts(run: Run, labels: Collection[str | None] = ()) -> dict[tuple[str, str]
     return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
 
 
-def _leaves(tree: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(tree: object, at: str = "") -> Iterator[tuple[str, object]]:
     if at in OF_THE_MOMENT:
         return
     if isinstance(tree, Mapping):
@@ -294,10 +293,10 @@ def _leaves(tree: Any, at: str = "") -> Iterator[tuple[str, Any]]:
         yield at, tree
 
 
-def _engines(run: Run, labels: Collection[str | None]) -> dict[str, dict[str, Any]]:
+def _engines(run: Run, labels: Collection[str | None]) -> dict[str, dict[str, object]]:
     """Returns the version and settings of each requested engine in its last trial, and the engine and options of
     these labels. If an engine has several tiers, each has an entry."""
-    engines: dict[str, dict[str, Any]] = {}
+    engines: dict[str, dict[str, object]] = {}
     tiers = group_values((cell.asked, cell.tier) for cell in run.cells)
     names = {}
     for at, cell in enumerate(run.cells):
