@@ -5,6 +5,8 @@ same name and type in every run. Keys and columns are documented in docs/referen
 docs/reference/columns.md and docs/reference/measured-quantities.md, which a test compares with this module.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno import fields
 from dyno.contracts.cell import Cell
@@ -26,6 +28,10 @@ from dyno.results import Attempt, Run, damaged_file_error
 from dyno.stats.costs import Prices, costs
 from dyno.stats.doubts import machine
 from dyno.stats.summary import absences, client_cpu_ns, group_values, server_cpu_ns
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
 
 SCHEMA = 1
 CPU = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
@@ -102,7 +108,7 @@ def _rows(run: Run) -> list[Row]:
     return [row for group in groups(run) for row in group.rows]
 
 
-def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, Any]]) -> Table:
+def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, object]]) -> Table:
     """Returns a table with columns of the parameters and of the samples' facts. Their types suit all values: a column
     is text for 'max' and 1000. Columns of numeric facts are of floats, because medians may have fractions."""
     values = group_values((f"param_{name}", value) for cell in run.cells for name, value in cell.params.items())
@@ -111,7 +117,7 @@ def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, An
     is_text = group_values((f"fact_{fact}", isinstance(figure, str)) for fact, figure in items)
     facts = {fact: TEXT if any(texts) else NUMBER for fact, texts in is_text.items()}
     every, converted = {**NAMES, **params, **columns, **facts}, {**params, **facts}
-    convert: Mapping[str | None, Callable[[Any], Any]] = {TEXT: str, NUMBER: float}
+    convert: Mapping[str | None, Callable[[Any], object]] = {TEXT: str, NUMBER: float}
     table = []
     for row in rows:
         whole = {**row, "awake": run.plan.awake}
@@ -133,7 +139,7 @@ def _kind(values: Sequence[Any]) -> str:
     return TEXT
 
 
-def _names(row: Row) -> dict[str, Any]:
+def _names(row: Row) -> dict[str, object]:
     cell = row.summary.cell
     return {
         "suite": cell.suite,
@@ -146,7 +152,7 @@ def _names(row: Row) -> dict[str, Any]:
     }
 
 
-def _cell_row(row: Row) -> dict[str, Any]:
+def _cell_row(row: Row) -> dict[str, object]:
     summary, rate = row.summary, row.summary.throughput
     estimates = {"throughput": rate, "bandwidth": summary.bandwidth}
     return {
@@ -171,7 +177,7 @@ def _cell_row(row: Row) -> dict[str, Any]:
     }
 
 
-def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, Any]:
+def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, object]:
     """Returns the values of a sample. If it is not in the row's figures, it has the reason instead of figures."""
     if sample.void is None:
         why = row.summary.why
@@ -202,13 +208,13 @@ def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, Any]:
     }
 
 
-def _figures(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(table: str, values: Mapping[str, object]) -> dict[str, object]:
     """Returns the values of the measured quantities that the table shows, by column."""
     shown = (each for each in FIELDS if table in each.shown)
     return {column: figure for each in shown for column, figure in each.figures(values[each.name]).items()}
 
 
-def describe_run(run: Run) -> dict[str, Any]:
+def describe_run(run: Run) -> dict[str, object]:
     """Returns the metadata of a table: origin, plan, machine, and doubts about the whole run."""
     return {
         "schema": SCHEMA,
@@ -230,7 +236,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """First characters of a text that spreadsheets evaluate as a formula (OWASP, "CSV Injection")."""
 
 
-def _inert(value: Any) -> Any:
+def _inert(value: object) -> Any:
     """Prefixes a text that a spreadsheet would evaluate with an apostrophe; numbers stay as they are."""
     live = isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
     if live:
@@ -273,7 +279,7 @@ def as_parquet(table: Table, run: Run) -> bytes:
     return out.getvalue()
 
 
-def as_arrow(table: Table, run: Run) -> Any:
+def as_arrow(table: Table, run: Run) -> pyarrow.Table:
     """Returns a `pyarrow.Table`. Its metadata is that of `describe_run`, with the prefix `dyno.`. Raises UsageError
     without pyarrow."""
     with check_import("pyarrow", "Parquet"):
@@ -301,7 +307,7 @@ def as_arrow(table: Table, run: Run) -> Any:
         raise damaged_file_error(run.path, error) from None
 
 
-def as_pandas(table: Table, run: Run) -> Any:
+def as_pandas(table: Table, run: Run) -> pandas.DataFrame:
     """Returns a `pandas.DataFrame` in which unknown values are NA. Its `attrs` are the metadata of `describe_run`.
     Raises UsageError without pandas."""
     with check_import("pandas", "A DataFrame"):
@@ -324,7 +330,7 @@ def _moment(text: str) -> datetime:
 # -- JSON of `dyno show` ------------------------------------------------------------------------------------
 
 
-def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
+def as_data(run: Run, prices: Prices | None = None) -> dict[str, object]:
     """Returns the run as plain JSON; unknown values are None. With `prices`, it includes the costs of rows."""
     if prices is None:
         charges = None
@@ -353,17 +359,17 @@ def as_json(run: Run, prices: Prices | None = None) -> str:
     return json.dumps(as_data(run, prices), indent=2) + "\n"
 
 
-def compact(value: Any) -> str:
+def compact(value: object) -> str:
     """Returns JSON without white space and without escapes for non-ASCII letters."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _place(cell: Cell, phase: str) -> dict[str, Any]:
+def _place(cell: Cell, phase: str) -> dict[str, object]:
     params = dict(cell.params)
     return {"suite": cell.suite, "engine": cell.asked, "phase": phase, "params": params, "tier": cell.tier_name}
 
 
-def _cell(row: Row) -> dict[str, Any]:
+def _cell(row: Row) -> dict[str, object]:
     summary = row.summary
     throughput = summary.throughput
     shown = {each.key: summary.figures[each.name] for each in FIELDS if JSON in each.shown}

@@ -1,8 +1,7 @@
 """Charts with a row for each engine, with its name on the left and its figure on the right: throughput, size on disk,
 the parts of a latency, and ratios to a baseline."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, common, remarks, rows, valid_rows
@@ -37,14 +36,16 @@ SIZE_DOUBTS = ("few", "partial", "attempts", "unsettled")
 """Doubts about a size; all other doubts are about times."""
 
 
-def y(axis: dict[str, Any] | None = None) -> dict[str, Any]:
+def y(axis: vega.Json | None = None) -> vega.Json:
     """Returns the encoding of a chart's rows, without labels if there is no `axis`."""
     opacity = {"condition": {"test": "indexof(datum.label, '(floor)') >= 0", "value": 0.7}, "value": 1}
     common = {"title": None, "domain": False, "ticks": False, "labelOverlap": False, "labelOpacity": opacity}
     return vega.nominal("line", sort=None, scale=SCALE, axis=axis and {**common, **axis})
 
 
-def by_row(transform: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], figure: str) -> dict[str, Any]:
+def by_row(
+    transform: Sequence[Mapping[str, object]], layers: Sequence[Mapping[str, object]], figure: str
+) -> vega.Json:
     """Returns the specification of a chart with a row for each record, in the records' order. Records need `row`, the
     name."""
     # A row's text has three parts: its name on the left, and its figure and remarks on the right.
@@ -60,9 +61,7 @@ def by_row(transform: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]]
     }
 
 
-def spec(
-    engines: Sequence[str], field: str, title: str, kind: str, tooltip: Sequence[dict[str, str]]
-) -> dict[str, Any]:
+def spec(engines: Sequence[str], field: str, title: str, kind: str, tooltip: Sequence[dict[str, str]]) -> vega.Json:
     """Returns the specification of bars of `field`. A row without a figure shows its record's `instead`. A floor's
     figure is printed but not drawn, because beside its bar all others would look alike."""
     value = f"datum['{field}']"
@@ -123,7 +122,7 @@ def brief(run: Run) -> list[Record]:
     return records
 
 
-def throughput_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+def throughput_spec(engines: Sequence[str], unit: str) -> vega.Json:
     if f"{unit}/s" == BYTES:
         title, kind = (BANDWIDTH.title, "bandwidth")
     else:
@@ -196,7 +195,7 @@ def sizes(run: Run) -> list[Record]:
     return [one for group in groups.values() for one in sorted(group, key=lambda one: one["bytes_on_disk"])]
 
 
-def size_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+def size_spec(engines: Sequence[str], unit: str) -> vega.Json:
     amplification = {"field": "write_amplification", "title": "write amplification", "format": ".3~r"}
     tooltip = [*vega.tooltip({"figure": "on disk"}), amplification, *vega.tooltip({"remarks": "remarks"})]
     whole = spec(engines, "bytes_on_disk", "on disk", "bytes", tooltip)
@@ -237,7 +236,7 @@ def parts(run: Run) -> list[Record]:
     return records
 
 
-def parts_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+def parts_spec(engines: Sequence[str], unit: str) -> vega.Json:
     legend = {"title": None, "orient": "top", "columns": 6, "symbolOpacity": 1}
     axis = {"title": "p50 of each part", "labelExpr": vega.figure("ns", "datum.value"), "tickCount": vega.TICKS}
     titles = {"row": "engine", "part": "part", "part figure": "p50", "remarks": "remarks"}
@@ -344,7 +343,7 @@ def _ratio_records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Compar
     return [{**record, **ends[id(on_axis)]} for record, on_axis in records]
 
 
-def ratio_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+def ratio_spec(engines: Sequence[str], unit: str) -> vega.Json:
     """Returns the specification for the ratios to one baseline."""
     axis = {"title": "speed as a multiple of the baseline's", "labelExpr": TICK_TEXT, "grid": False, "tickCount": 8}
     axis |= {"labelOverlap": "greedy", "labelSeparation": 6}

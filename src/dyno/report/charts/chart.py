@@ -4,10 +4,12 @@ A chart has a Vega-Lite specification without data and colours, and records as i
 its records come from the summaries, comparisons and histograms of a run.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.cell import Cell
 from dyno.report.tables.table import Row, groups, reported_by_text, varying_params
@@ -15,6 +17,9 @@ from dyno.results import Run
 from dyno.stats.cache import cache_by_run
 from dyno.stats.doubts import MEANINGS
 from dyno.stats.summary import group_values
+
+if TYPE_CHECKING:
+    from dyno.report.charts.vega import Json
 
 Record = dict[str, Any]
 """A data point of a chart, as plain JSON. Every record has `engine` (the label in tables), `phase`, `tier`, `params`
@@ -51,7 +56,7 @@ class Chart:
     """Columns of the table view, which has all figures of the chart."""
     records: Callable[[Run], list[Record]]
     """Returns all records of a run, for all phases, tiers and parameters."""
-    spec: Callable[[Sequence[str], str], dict[str, Any]]
+    spec: Callable[[Sequence[str], str], Json]
     """Returns the Vega-Lite specification of one panel, which has one phase, tier and value of each parameter. Called
     with the run's engines, in order, and the unit of the phase ('key'). The data of the specification is {"name":
     "records"}."""
@@ -116,7 +121,7 @@ class Panel:
 
     phase: str
     tier: str | None
-    params: dict[str, Any]
+    params: dict[str, object]
     """Parameters that vary in the run and that the chart does not span."""
     records: list[Record]
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from dyno.contracts.histogram import PERCENTILES, curve
 from dyno.contracts.rank import needed_values
@@ -53,7 +52,7 @@ def _record(record: Record, kind: str, figures: Mapping[str, int | None], points
     return {**record, "kind": kind, **{name: figures[name] for name in FIGURES}, **lists}
 
 
-def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+def spec(engines: Sequence[str], unit: str) -> vega.Json:
     # Each further nine takes as much room as the one before.
     places = [math.log10(100 / (100 - percentile)) for percentile in MARKED]
     names = " : ".join(
@@ -176,12 +175,12 @@ def _series_points(sample: Sample) -> dict[float, Point]:
     return points
 
 
-def series_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+def series_spec(engines: Sequence[str], unit: str) -> vega.Json:
     """Returns two panels, one below the other, over the same seconds."""
     titles = {"engine": "engine", "second": "second", "rate figure": "operations a second", "p99 figure": "p99"}
     titles |= {"remarks": "remarks"}
 
-    def lines(height: int, y: dict[str, Any], x_axis: dict[str, Any]) -> dict[str, Any]:
+    def lines(height: int, y: vega.Json, x_axis: vega.Json) -> vega.Json:
         encoding = {
             "x": vega.quantity("second", scale={"nice": False, "zero": False}, axis={**x_axis, "grid": False}),
             "y": y,

@@ -7,7 +7,6 @@ belong to values of a parameter, and `point` if a parameter labels the points.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.presentation import Axis, Curve
@@ -46,10 +45,10 @@ class Side:
     marks: Sequence[tuple[float, str]] = ()
     """Values to mark by a line across the chart, with their names."""
 
-    def encoding(self, field: str) -> dict[str, Any]:
+    def encoding(self, field: str) -> vega.Json:
         text = vega.figure(self.kind, "datum.value")
-        axis: dict[str, Any] = {"title": self.title, "labelExpr": text, "tickCount": vega.TICKS}
-        scale: dict[str, Any] = {"zero": False, "nice": True, "padding": 10}
+        axis: vega.Json = {"title": self.title, "labelExpr": text, "tickCount": vega.TICKS}
+        scale: vega.Json = {"zero": False, "nice": True, "padding": 10}
         if self.ticks:
             axis |= {"values": list(self.ticks), "grid": False}
             scale = {"zero": False, "nice": False, "padding": 12}
@@ -63,21 +62,21 @@ class Side:
 
 def lines_spec(
     engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = "", ends: bool = False
-) -> dict[str, Any]:
+) -> vega.Json:
     """Returns the specification of the chart. `line`: a parameter, each value of which has a line; without it each
     engine has a line. `point`: a parameter that labels and orders the points of a line. `ends`: whether records may
     have a key `ends`, the reason why their line ends."""
     look = {channel: vega.by_engine(engines, channel) for channel in ("color", "shape")}
     if line:
         # In the order of the records. The single legend shows the shapes, filled with the colours.
-        legend: dict[str, Any] = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
+        legend: vega.Json = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
         legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
         look["color"] = vega.nominal("line", sort=None, scale={"range": list(vega.PALETTE)}, legend=None)
         look["shape"] = vega.nominal("line", sort=None, scale={"range": list(vega.SHAPES)}, legend=legend)
     colour = {"color": look["color"]}
     at = {"x": x.encoding("x"), "y": y.encoding("y")}
     sides = {"x": x, "y": y}
-    layers: list[dict[str, Any]] = []
+    layers: list[vega.Json] = []
     for field, side in sides.items():
         for value, name in side.marks:
             layers = _marked_line(field, side, value, name) + layers
@@ -123,7 +122,7 @@ def lines_spec(
     }
 
 
-def _marked_line(field: str, side: Side, value: float, name: str) -> list[dict[str, Any]]:
+def _marked_line(field: str, side: Side, value: float, name: str) -> list[vega.Json]:
     """Returns the layers of a line across the chart at a value of `x` or `y`, with its name at the end."""
     # Aggregated to one record: otherwise each record would draw the line again.
     one = [{"aggregate": [{"op": "count", "as": "n"}], "groupby": []}]
@@ -169,7 +168,7 @@ def _curve(run: Run, curve: Curve) -> Chart:
             ends = (("", title), ("_low", "95 % from"), ("_high", "95 % to"))
             columns += [Column(f"{name}{end}", text, side.kind) for end, text in ends]
 
-    def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    def spec(engines: Sequence[str], unit: str) -> vega.Json:
         x = replace(_side(curve.x, unit), marks=marks)
         return lines_spec(engines, x, _side(curve.y, unit), line, point)
 
@@ -307,7 +306,7 @@ def sweep(run: Run, parameter: str, by: str | None = None) -> Chart:
             marks = [(count, f"{count:g} cores")]
     x = Side(parameter, "count", log=logarithmic(measured_at), ticks=measured_at, marks=marks)
 
-    def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    def spec(engines: Sequence[str], unit: str) -> vega.Json:
         y = sides.get(unit, Side(unit, "count", interval=True, from_zero=True))
         return lines_spec(engines, x, y, ends=any("ends" in record for record in records))
 

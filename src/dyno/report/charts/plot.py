@@ -6,7 +6,8 @@ import resource
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown_name_message
@@ -64,7 +65,7 @@ class Drawing(NamedTuple):
 
     file: str
     """The chart's name as a file name."""
-    spec: dict[str, Any]
+    spec: vega.Json
     """Vega-Lite specification without a config."""
     width: int
 
@@ -174,9 +175,7 @@ def _draw_panels(run: Run, chart: Chart, choice: Choice, every: Sequence[Panel],
     return Drawing(chart.file, _sheet(run, chart, choice, cut, pixels, left_out), pixels)
 
 
-def _sheet(
-    run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel], width: int, left_out: str
-) -> dict[str, Any]:
+def _sheet(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel], width: int, left_out: str) -> vega.Json:
     """Returns the specification of a sheet that is `width` pixels wide. The width of its panels is set by the config.
     `left_out`: a sentence about the parts that are not shown."""
     facts = []
@@ -201,7 +200,7 @@ def _sheet(
     vega.limit_legends(views, named, vega.legend_columns(named, width - MARGIN - AXIS))
     views = [{**view, "data": {"values": panel.records}} for view, panel in zip(views, panels, strict=True)]
     columns = max(1, min(len(panels), width // PANEL_WIDTH))
-    grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
+    grid: vega.Json = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
     remarks = [
         *([left_out] if left_out else []),
         *_sentences(run, chart, panels, titles),
@@ -282,7 +281,7 @@ ADDRESS_SPACE = 66 * GIB
 """Address space that vl-convert's V8 reserves at start. With 38 GiB it aborts the process; 67 GiB are enough."""
 
 
-def load(purpose: str) -> Any:
+def load(purpose: str) -> ModuleType:
     """Returns the module vl_convert. Raises UsageError; if the module is missing, its text begins with `purpose`."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
@@ -299,7 +298,7 @@ def load(purpose: str) -> Any:
     return vl_convert
 
 
-def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
+def svg(sheet: vega.Json, width: int, dark: bool = False) -> str:
     """Draws a sheet exactly `width` pixels wide. The panels share the width that axes and figures leave. If that is
     too little, the sheet gets fewer columns. Raises UsageError if even a single column is too wide."""
     (grid,) = sheet["vconcat"]
@@ -315,10 +314,10 @@ def png(drawn: str, scale: float) -> bytes:
     return content
 
 
-def _fit_width(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
+def _fit_width(sheet: vega.Json, width: int, columns: int, dark: bool) -> tuple[str | None, int]:
     """Returns the drawing, or None if its panels would be too narrow, and the width that it needs."""
 
-    def longest(view: dict[str, Any]) -> int:
+    def longest(view: vega.Json) -> int:
         records = view["data"]["values"]
         return max(sum(len(str(v)) for v in record.values() if not isinstance(v, list)) for record in records)
 

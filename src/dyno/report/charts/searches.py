@@ -1,7 +1,6 @@
 """Charts of searches for capacities: what each probe measured, against the rate that it offered."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from dyno.contracts.histogram import curve
 from dyno.contracts.limits import Limit, Probe
@@ -39,7 +38,7 @@ def charts(run: Run) -> Iterator[Chart]:
 
 
 def _chart(name: str, title: str, figure: Figure, x: Side, y: Side) -> Chart:
-    def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    def spec(engines: Sequence[str], unit: str) -> vega.Json:
         return lines_spec(engines, x, y)
 
     return Chart(
@@ -86,7 +85,7 @@ def cost(run: Run, prices: Prices) -> Chart:
         f"a month for {prices.load:,g} operations a second, {prices.currency}".rstrip(" ,"), "count", from_zero=True
     )
 
-    def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    def spec(engines: Sequence[str], unit: str) -> vega.Json:
         drawn = lines_spec(engines, x, y)
         at = {"x": x.encoding("x"), "y": y.encoding("y")}
         # One line for the whole front, which the chart's detail by engine would cut into points.

@@ -6,6 +6,8 @@ All colours of charts are defined here. One palette serves both backgrounds: eac
 distinction: an engine also has its name beside it, or a shape and a dash.
 """
 
+from __future__ import annotations
+
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +25,11 @@ SALT = 290571
 """Chosen so that few engines that are often compared hash to the same colour."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 DASHES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2), (12, 3), (4, 4), (1, 3), (10, 2, 2, 2, 2, 2), (3, 1))
-LOOKS: dict[str, Sequence[Any]] = {"color": PALETTE, "shape": SHAPES, "strokeDash": [list(dash) for dash in DASHES]}
+LOOKS: dict[str, Sequence[object]] = {
+    "color": PALETTE,
+    "shape": SHAPES,
+    "strokeDash": [list(dash) for dash in DASHES],
+}
 VERDICTS = {
     "faster": ("#2c84d1", "triangle-right"),
     "slower": ("#c75b12", "triangle-left"),
@@ -54,13 +60,13 @@ def looks(engines: Iterable[str]) -> dict[str, int]:
     return numbers
 
 
-def scale(engines: Sequence[str], channel: str) -> dict[str, Any]:
+def scale(engines: Sequence[str], channel: str) -> Json:
     """Returns the scale that gives each engine its "color", "shape" or "strokeDash" by its name."""
     values, numbers = LOOKS[channel], looks(engines)
     return {"domain": list(engines), "range": [values[numbers[name] % len(values)] for name in engines]}
 
 
-def config(dark: bool = False) -> dict[str, Any]:
+def config(dark: bool = False) -> Json:
     """Returns a Vega-Lite config with a transparent background."""
     if dark:
         text = "#e6e8eb"
@@ -170,15 +176,15 @@ def tooltip(titles: Mapping[str, str]) -> list[Json]:
     return [{"field": field, "title": title.replace("\\", "\\\\")} for field, title in titles.items()]
 
 
-def quantity(field: str, **more: Any) -> Json:
+def quantity(field: str, **more: object) -> Json:
     return {"field": field, "type": "quantitative", **more}
 
 
-def nominal(field: str, **more: Any) -> Json:
+def nominal(field: str, **more: object) -> Json:
     return {"field": field, "type": "nominal", **more}
 
 
-def mark(kind: str, **look: Any) -> Json:
+def mark(kind: str, **look: object) -> Json:
     """Returns a mark that screen readers skip."""
     return {"type": kind, "aria": False, **look}
 
@@ -205,7 +211,7 @@ def legend_columns(engines: Sequence[str], width: int) -> int:
     return max(1, min(MOST_COLUMNS, width // longest))
 
 
-def limit_legends(spec: Any, engines: Sequence[str], columns: int | None = None) -> None:
+def limit_legends(spec: object, engines: Sequence[str], columns: int | None = None) -> None:
     """Limits legends to these engines, without changing colours. It does the same as `limitLegends` in figure.js."""
     for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
         limit_legends(part, engines, columns)
@@ -237,7 +243,7 @@ def clip(log: bool = False, low: str = "low", high: str = "high") -> list[Json]:
     )
 
 
-def arrows(encoding: Json, channel: str, *filters: str, **look: Any) -> list[Json]:
+def arrows(encoding: Json, channel: str, *filters: str, **look: object) -> list[Json]:
     """Returns layers of arrows at the clipped ends of intervals. `encoding`: the encodings of the other channels."""
     shapes = {"x": ("triangle-left", "triangle-right"), "y": ("triangle-down", "triangle-up")}[channel]
     return [

@@ -251,7 +251,7 @@ def hyperfine(run: Run) -> str:
             ]
             for part in row.about.parts
         }
-        entry: dict[str, Any] = {
+        entry: dict[str, object] = {
             "command": row.cell.label,
             "mean": fmean(times),
             "stddev": stdev(times) if len(times) > 1 else None,

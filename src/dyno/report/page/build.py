@@ -123,7 +123,7 @@ def _show_run(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str
     views, views_rest = ([], "") if alone else overviews(run, by_place, ranked)
     most = max(display.RESULTS // max(len(by_place), 1), display.FEWEST_RESULTS)
 
-    def first_entries(entries: Sequence[Any], noun: str, where: str) -> tuple[list[Any], str]:
+    def first_entries(entries: Sequence[object], noun: str, where: str) -> tuple[list[object], str]:
         return display.take_first(entries, display.ENTRIES, noun, where)
 
     return {

@@ -1,6 +1,8 @@
 """Parts of pages: templates, their programs, the charting library, the policy that allows these to run, and packed
 texts: data for the program, and files that the reader can download without a network."""
 
+from __future__ import annotations
+
 import base64
 import gzip
 import hashlib
@@ -9,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
@@ -20,6 +22,11 @@ from dyno.report import export
 from dyno.report.charts import plot
 from dyno.report.tables import display, units
 from dyno.results import Run, encode, lines, parse_line
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import jinja2
 
 NEEDS = "the report needs Jinja2 and vl-convert; install them by"
 BESIDE = "'self' file:"
@@ -39,7 +46,7 @@ def text(name: str) -> str:
 
 
 @lru_cache
-def template(name: str, source: Callable[[str], str] = text) -> Any:
+def template(name: str, source: Callable[[str], str] = text) -> jinja2.Template:
     """Returns a Jinja2 template. Raises UsageError if Jinja2 is missing."""
     try:
         import jinja2
@@ -61,7 +68,7 @@ def library() -> str:
     return script(plot.load(NEEDS))
 
 
-def script(vl_convert: Any) -> str:
+def script(vl_convert: ModuleType) -> str:
     """Returns Vega, Vega-Lite and Vega-Embed as one script, which defines only `window.vegaEmbed`. It is cached on
     disk with its checksum, because bundling takes longer than building most pages."""
     file = cache() / "charts" / f"vl-convert-{vl_convert.__version__}.js"

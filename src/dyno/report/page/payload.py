@@ -23,7 +23,7 @@ from dyno.stats import answer
 from dyno.stats.doubts import MEANINGS
 
 
-def common(charts: Iterable[Chart]) -> dict[str, Any]:
+def common(charts: Iterable[Chart]) -> dict[str, object]:
     """Returns charts and looks, which are the same for all runs of the page."""
     keys = ("name", "file", "title", "spans", "needs")
     return {
@@ -90,7 +90,7 @@ def of_run(
     }
 
 
-def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, Any]:
+def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, object]:
     """Returns the place that the page shows first: that of the first answer, in a phase with latencies if there is
     one."""
     first = next(iter(answer.answers(run)), None)
@@ -399,7 +399,7 @@ def _params(run: Run) -> dict[str, list[str]]:
     return {name: list(dict.fromkeys(str(units.yes_no(cell.params[name])) for cell in run.cells)) for name in names}
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Facts:
+def _flat(values: Mapping[str, object], prefix: str = "") -> Facts:
     facts: Facts = []
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -409,7 +409,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Facts:
     return facts
 
 
-def format_by_unit(name: str, value: Any) -> str:
+def format_by_unit(name: str, value: object) -> str:
     """Formats a value by the unit in its name."""
     if value is None:
         return units.UNKNOWN

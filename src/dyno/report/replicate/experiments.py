@@ -1,10 +1,12 @@
 """All published experiments on one page, from a directory with a run file for each."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dyno import __version__, published, results
 from dyno.published import Experiment
@@ -15,6 +17,9 @@ from dyno.report.tables.sections import Section
 from dyno.results import Run
 from dyno.stats import findings
 from dyno.stats.findings import FindingResult
+
+if TYPE_CHECKING:
+    import jinja2
 
 ORDERS = ("published order", "order here")
 FINDINGS = ("its first finding", "here", "ratio [99 %]", "all findings")
@@ -102,7 +107,7 @@ def _first_finding(result: FindingResult | None) -> tuple[str, str, str]:
     return text, result.kind, verdicts.figures(compared) if compared else units.UNKNOWN
 
 
-def template() -> Any:
+def template() -> jinja2.Template:
     """Returns the page's template. Raises UsageError if Jinja2 is missing."""
     return parts.template("experiments.html", _text)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dyno import results
 from dyno.bundles.container import ENDING
@@ -164,9 +164,9 @@ def build(
 def _page(
     name: str,
     entries: Sequence[Entry],
-    data: dict[str, Any] | None = None,
+    data: dict[str, object] | None = None,
     leagues: Sequence[tuple[str, str]] = (),
-    **more: Any,
+    **more: object,
 ) -> str:
     """Renders a page. `leagues`: the files of leagues, with their suites. `more`: values of the page's own
     template."""
@@ -209,7 +209,7 @@ def _text(name: str) -> str:
 # -- the chart of a history ---------------------------------------------------------------------------------
 
 
-def _spec(title: str, kind: str, machines: Sequence[str]) -> dict[str, Any]:
+def _spec(title: str, kind: str, machines: Sequence[str]) -> dict[str, object]:
     """Returns the specification of a cell's figure over time, with a line for each machine. A machine has the same
     colour in all of them.
 
@@ -357,7 +357,7 @@ def _read(directory: Path) -> tuple[_Sums, str | None] | None:
     """Returns the manifest, which also names the directory in which an unfinished build collects its files; None for
     an empty directory. Raises UsageError."""
     path = directory / MARKER
-    manifest: Any = None
+    manifest: object = None
     with _convert_write_errors(directory):
         if not os.path.lexists(path) and not any(directory.iterdir()):
             return None

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from dyno.report.page import payload
@@ -30,6 +30,7 @@ MOST_VERDICTS = 250_000
 are left out."""
 BYTES = "B"
 """Unit of rows that are compared by their bandwidth."""
+H = TypeVar("H", bound=Hashable)
 UNCHANGED = "Its speed did not change from one part of the runs to the next, on any machine."
 NO_STEP = "No run differs from the one before it on the same machine."
 
@@ -125,7 +126,7 @@ class _Row:
     """Why the row is invalid."""
     remarks: list[int]
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, object]:
         return {
             "place": self.place,
             "paced": self.paced,
@@ -162,7 +163,7 @@ class _Point:
     """'faster' or 'slower' if the speed changed with this run."""
     step_text: str = ""
 
-    def data(self, number: Mapping[str, int]) -> dict[str, Any]:
+    def data(self, number: Mapping[str, int]) -> dict[str, object]:
         row, figure = self.row, self.row.figure
         if figure is None:
             numbers = []
@@ -209,7 +210,7 @@ class Collection:
         """Returns the units of all rows."""
         return sorted({row.unit for run in self._runs for row in run.rows.values()})
 
-    def compare(self) -> dict[str, Any]:
+    def compare(self) -> dict[str, object]:
         runs, fact_texts = (
             self._runs,
             [(where, what, payload.format_by_unit(what, v)) for where, what, v in self._facts],
@@ -250,7 +251,7 @@ class Collection:
             "texts": list(texts),
         }
 
-    def history(self) -> dict[str, Any]:
+    def history(self) -> dict[str, object]:
         number = {run.entry.name: at for at, run in enumerate(self._runs)}
         histories = {at: _points(self._runs, at) for at in self._places.values()}
         data = []
@@ -267,7 +268,7 @@ class Collection:
         order = sorted(histories, key=lambda at: -len(histories[at]))
         return {**self._common_data(), "order": order, "histories": data}
 
-    def _common_data(self) -> dict[str, Any]:
+    def _common_data(self) -> dict[str, object]:
         """Returns runs, places (with their values as texts and the address of their history), and remarks."""
         places = []
         for place in map(json.loads, self._places):
@@ -390,11 +391,11 @@ def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
     return points[::-1]
 
 
-def _number(numbers: dict[Any, int], value: Any) -> int:
+def _number(numbers: dict[H, int], value: H) -> int:
     return numbers.setdefault(value, len(numbers))
 
 
-def _frozen(value: Any) -> Hashable:
+def _frozen(value: object) -> Hashable:
     if isinstance(value, Mapping):
         return tuple((name, _frozen(inner)) for name, inner in value.items())
     if isinstance(value, (list, tuple)):

@@ -7,7 +7,6 @@ up.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from dyno.contracts.model import TIERS
 from dyno.report.site.data import Entry
@@ -31,13 +30,13 @@ class League:
     """The page of a suite."""
 
     suite: str
-    sections: list[tuple[str, str, list[dict[str, Any]]]]
+    sections: list[tuple[str, str, list[dict[str, object]]]]
     """A table for each tier: the tier's name, which is empty if nothing is stored, its heading, and its rows."""
     choices: dict[str, list[str]]
     """Values of the filters."""
     remarks: list[str]
     """Sentences on what is left out."""
-    data: dict[str, Any]
+    data: dict[str, object]
     """For each row the numbers of its texts, by the positions of machine and year in their filters (0: all)."""
 
 
@@ -93,7 +92,7 @@ class Leagues:
             {name: number for number, name in enumerate(["", *values])} for values in (machines, years)
         )
         texts, rows = dict[tuple[str, ...], int](), list[dict[str, int]]()
-        sections: dict[str, list[dict[str, Any]]] = {}
+        sections: dict[str, list[dict[str, object]]] = {}
         for at, pair in enumerate(pairs):
             work, *engines = pair
             by_choice = group_values(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from statistics import median
-from typing import Any
 
 from dyno.contracts.cell import Cell
 from dyno.report.tables import display, notes, units, wording
@@ -101,7 +100,7 @@ def _commit(run: Run) -> str:
 
 
 def _differences(of: Sequence[Difference], remark: str) -> Section:
-    def text(value: Any) -> str:
+    def text(value: object) -> str:
         if value is None:
             return units.UNKNOWN
         if isinstance(value, (list, tuple)):
@@ -327,7 +326,7 @@ def history_gaps(of: Sequence[Gap], runs: int) -> list[str]:
 # -- as JSON ------------------------------------------------------------------------------------------------
 
 
-def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> dict[str, Any]:
+def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> dict[str, object]:
     return {
         **_head(margin),
         "run": str(run.path),
@@ -346,7 +345,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
     }
 
 
-def with_base_data(of: Sequence[Between], margin: float) -> dict[str, Any]:
+def with_base_data(of: Sequence[Between], margin: float) -> dict[str, object]:
     """Returns the JSON of comparisons with one base."""
     if len(of) == 1:
         return between_data(of[0], margin)
@@ -354,7 +353,7 @@ def with_base_data(of: Sequence[Between], margin: float) -> dict[str, Any]:
     return {**head, "runs": [between_data(pair, margin) for pair in of]}
 
 
-def between_data(of: Between, margin: float, results: Sequence[GateResult] = ()) -> dict[str, Any]:
+def between_data(of: Between, margin: float, results: Sequence[GateResult] = ()) -> dict[str, object]:
     """Returns the JSON of two runs' comparison. `results`: a gate's results, one for each change."""
     rows = []
     for change in of.changes:
@@ -394,11 +393,13 @@ def between_data(of: Between, margin: float, results: Sequence[GateResult] = ())
     }
 
 
-def _head(margin: float, confidence: float = CONFIDENCE) -> dict[str, Any]:
+def _head(margin: float, confidence: float = CONFIDENCE) -> dict[str, object]:
     return {"schema": SCHEMA, "confidence": confidence, "margin": margin}
 
 
-def _row_data(phase: str, cell: Cell, metric: Metric | None = None, reported_by: str | None = None) -> dict[str, Any]:
+def _row_data(
+    phase: str, cell: Cell, metric: Metric | None = None, reported_by: str | None = None
+) -> dict[str, object]:
     """Returns the keys of a row, without those of its figures if there is no `metric`."""
     if metric is None:
         figures = {}

@@ -262,11 +262,11 @@ def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, 
 
 def growth_data(
     of: Sequence[Growth], parameter: str, to: Mapping[Place, str], also: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the growths as plain JSON: times in ns as `growths` and `trials`, and sizes in bytes as `disk`. A
     forecast that is refused has null for figures, and the reason as `why`."""
-    lists: dict[str, list[Any]] = {"growths": [], "disk": [], "trials": []}
-    data: dict[str, Any] = {"parameter": parameter, "confidence": CONFIDENCE, **lists}
+    lists: dict[str, list[object]] = {"growths": [], "disk": [], "trials": []}
+    data: dict[str, object] = {"parameter": parameter, "confidence": CONFIDENCE, **lists}
     data |= {"also": list(also)} if also else {}
     for growth in of:
         fit = growth.fit
