@@ -1,7 +1,5 @@
 """`dyno capacity`: finds the highest rate at which limits hold."""
 
-from typing import Any
-
 import click
 
 from dyno.cli import flag_values
@@ -29,7 +27,7 @@ HELP = {
 @click.option("--prices", "table", type=flag_values.PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
 @work_option()
-def capacity_command(what: str, **given: Any) -> int:
+def capacity_command(what: str, **given: object) -> int:
     """Find the highest rate at which limits hold, of each engine.
 
     \b

@@ -106,7 +106,7 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
 @click.argument("runs", type=PATH, metavar="RUN...", nargs=-1, required=True)
 @METRIC
 @EQUAL
-def history_command(runs: tuple[Path, ...], **flags: Any) -> None:
+def history_command(runs: tuple[Path, ...], **flags: object) -> None:
     """Report in which of the run files RUN the speed of a row changed, by how much, and at which commit.
 
     \b

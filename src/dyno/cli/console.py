@@ -15,9 +15,10 @@ import select
 import sys
 import unicodedata
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from rich.console import Console
 
 PIPE_WIDTH = 1_000_000
@@ -117,7 +118,7 @@ class _Descriptor(io.FileIO):
 
     error: OSError | None = None
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         size = memoryview(data).nbytes
         if self.error is not None:
             return size

@@ -132,9 +132,9 @@ ROWS = {
 computed."""
 
 
-def fact(facts: Mapping[str, Any], path: str) -> Any:
+def fact(facts: Mapping[str, object], path: str) -> Any:
     """Returns the fact at a dotted path, or None if a step is missing."""
-    value: Any = facts
+    value: object = facts
     for step in path.split("."):
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -143,7 +143,7 @@ def fact(facts: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:
+def render(facts: Mapping[str, object], findings: Sequence[Finding], console: Console) -> None:
     """Prints the facts of `dyno.host.facts.facts`, the findings, and a verdict of one line."""
     rows = [(name, ", ".join(filter(None, words)) or "unknown") for name, words in _rows(facts)]
     columns = [Column("", left=True, style="bold"), Column("", left=True, folds=True)]
@@ -159,7 +159,7 @@ def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Conso
     print_sentence(Text(things if spoilers else "quiet: ready to measure", style="bold"), console)
 
 
-def _text(facts: Mapping[str, Any], template: str) -> str:
+def _text(facts: Mapping[str, object], template: str) -> str:
     """Fills a template; empty if a fact is unknown. Formats are Python's, and in addition `size` for bytes, `us` for
     ns in microseconds and `GB` for bytes in gigabytes."""
 
@@ -205,7 +205,7 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
         yield name, texts
 
 
-def _wakeups(facts: Mapping[str, Any]) -> list[str]:
+def _wakeups(facts: Mapping[str, object]) -> list[str]:
     cost = _text(facts, "{wakeups.cost_ns:us} of a sleeping core")
     if cost and (fact(facts, "pressure.others_busy_percent") or 0) > OTHERS_BUSY_PERCENT:
         cost += " (more on an idle machine)"

@@ -14,6 +14,10 @@ from click.shell_completion import CompletionItem
 from dyno.contracts.model import Tier, UsageError
 
 if TYPE_CHECKING:
+    import os
+
+    from click.decorators import FC
+
     from dyno.contracts.suite import Suite
 
 
@@ -25,7 +29,7 @@ class Quantity(click.ParamType[float]):
     def __init__(self, read: Callable[[str], float], least: float) -> None:
         self._read, self._least = read, least
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
             number = self._read(str(value))
         except ValueError as error:
@@ -39,7 +43,9 @@ class FilePath(click.Path):
     """A path. Refuses an empty text, which comes from an unset shell variable: it means neither the default nor the
     current directory."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
         if value == "":
             self.fail("expected a path, got ''", param, ctx)
         return super().convert(value, param, ctx)
@@ -49,11 +55,11 @@ PATH, NAME = FilePath(path_type=Path), FilePath()
 """A path as a Path, and as text, of which a dash or a slash at the end has a meaning."""
 
 
-def output_option(help: str, metavar: str = "FILE", **more: Any) -> Callable[..., Any]:
+def output_option(help: str, metavar: str = "FILE", **more: Any) -> Callable[[FC], FC]:
     return click.option("-o", "--output", "path", type=NAME, metavar=metavar, help=help, **more)
 
 
-def work_option() -> Callable[..., Any]:
+def work_option() -> Callable[[FC], FC]:
     return click.option("--work", "root", type=PATH, metavar="DIR", help="Directory for the engines' data.")
 
 

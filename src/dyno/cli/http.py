@@ -180,7 +180,7 @@ def _print_both(record: Mapping[str, Any], console: Console) -> None:
         outcomes.print_summary(each, console)
 
 
-def _options(flags: dict[str, Any]) -> dict[str, Any]:
+def _options(flags: dict[str, Any]) -> dict[str, object]:
     """Returns the options of the request. Reads the files of @FILE. Raises UsageError."""
     for path in (flags[name] for name in FILES):
         if path not in (None, Path("-")):

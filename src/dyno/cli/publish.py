@@ -1,11 +1,13 @@
 """`dyno publish`, and `dyno replicate BUNDLE`: shares a run, and repeats one that somebody else has shared."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +35,9 @@ from dyno.servers.user_server import URL
 from dyno.stats import machine_choice
 from dyno.stats.agreement import CHAIN, agree
 from dyno.stats.summary import summarize
+
+if TYPE_CHECKING:
+    from dyno.contracts.model import Fact
 
 PROBE = "any text"
 
@@ -137,7 +142,7 @@ def _code(request: RunRequest) -> Iterator[str]:
     yield from (f"parameter {name}" for name in _free(params, request.params))
 
 
-def _free(settings: Sequence[Setting], given: Mapping[str, Any]) -> Iterator[str]:
+def _free(settings: Sequence[Setting], given: Mapping[str, object]) -> Iterator[str]:
     """Yields the names of values that are not one of a few, or a number."""
     by_name = {setting.name: setting for setting in settings}
     for name, values in given.items():
@@ -178,9 +183,9 @@ def _comparison(published: Run, run: Run) -> Iterator[Section]:
     yield Section("", legend=[legend])
 
 
-def _answers(run: Run) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+def _answers(run: Run) -> dict[tuple[str, str], list[Mapping[str, Fact]]]:
     """Returns the facts about compared answers, by engine and phase."""
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    found: dict[tuple[str, str], list[Mapping[str, Fact]]] = {}
     for row in summarize(run):
         if facts := [sample.facts for sample in row.samples if CHAIN in sample.facts]:
             found.setdefault((row.cell.asked, row.phase), []).extend(facts)

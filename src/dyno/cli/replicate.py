@@ -183,7 +183,7 @@ def _replicate_all(
     path: str | None,
     resume: bool,
     overwrite: bool,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Runs each experiment into a run file of its own in a directory, and writes their page. Returns the worst exit
     status. With `resume`, complete runs are only shown, whether or not their engines can run here."""

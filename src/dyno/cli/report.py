@@ -1,13 +1,15 @@
 """`dyno report`, `dyno site` and `dyno plot`: run files as one HTML page that works by itself, as a static site, and
 charts as SVG or PNG."""
 
+from __future__ import annotations
+
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +29,9 @@ from dyno.report.tables import machines, sections, side_by_side
 from dyno.results.names import distinct_names
 from dyno.stats import machine_choice
 from dyno.stats.costs import costs, read_prices
+
+if TYPE_CHECKING:
+    from click.decorators import FC
 
 HEAD_BYTES = 4_000
 """Length of the start of a page, which names its preview picture."""
@@ -191,7 +196,7 @@ CHART_OPENING = "<!-- A chart of dyno -->\n"
 NAMES = ", ".join([*(chart.name for chart in FIXED), lines.CLIENTS, lines.NAME])
 
 
-def _list_option(*words: str, metavar: str = "NAME[,...]", help: str) -> Callable[[Any], Any]:
+def _list_option(*words: str, metavar: str = "NAME[,...]", help: str) -> Callable[[FC], FC]:
     return click.option(*words, multiple=True, metavar=metavar, help=help)
 
 

@@ -42,7 +42,7 @@ from dyno.stats.costs import costs, read_prices
 from dyno.stats.searched import is_load_limited
 from dyno.stats.summary import absences, unsure_floors, widest
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 COMPLETIONS = {
     "engines": flag_values.ENGINES,
     "params": flag_values.PARAMETER,
@@ -87,7 +87,7 @@ def run_flags(*names: str, but: Sequence[str] = (), **helps: str) -> Callable[[F
     return add
 
 
-def request(what: str, given: dict[str, Any], on: str | None = None) -> RunRequest:
+def request(what: str, given: dict[str, object], on: str | None = None) -> RunRequest:
     """The request for a suite, or of a plan file overridden by flags. `on`: address of the user's server for all
     engines. Raises UsageError."""
     if what.endswith(".toml"):

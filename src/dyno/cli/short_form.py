@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import click
 
@@ -41,7 +40,7 @@ def make_command(name: str) -> click.Command:
         root: Path | None,
         resume: bool,
         overwrite: bool,
-        **values: Any,
+        **values: object,
     ) -> int:
         if resume and path is None:
             raise UsageError("--resume needs -o RUN, the file to continue")

@@ -38,7 +38,7 @@ def _describe_value(flag: Flag) -> dict[str, Any]:
         return {"flag_value": flag.constant}
     if not flag.metavar:
         return {"is_flag": True}
-    described: dict[str, Any] = {"metavar": flag.metavar, "multiple": flag.several}
+    described: dict[str, object] = {"metavar": flag.metavar, "multiple": flag.several}
     if flag.kind is WHOLE:
         described["type"] = click.IntRange(flag.least, flag.most)
     elif flag.kind is PATH:
@@ -46,7 +46,7 @@ def _describe_value(flag: Flag) -> dict[str, Any]:
     return described
 
 
-def read_values(flags: Sequence[Flag], values: Mapping[str, Any]) -> dict[str, Any]:
+def read_values(flags: Sequence[Flag], values: Mapping[str, Any]) -> dict[str, object]:
     """Returns the values of the flags by name, with parameters as a table. Raises UsageError."""
     parameters = [flag.name for flag in flags if flag.kind is PARAMS]
     return {**values, **{name: flag_values.params(values[name]) for name in parameters}}
@@ -58,7 +58,7 @@ def flags_of(suite: Suite) -> Sequence[Flag]:
     return ()
 
 
-def given_values(suite: Suite, values: Mapping[str, Any]) -> dict[str, Any]:
+def given_values(suite: Suite, values: Mapping[str, object]) -> dict[str, object]:
     """Returns the values of the suite's flags that are given, by name. `values`: those of the command's options.
     Raises UsageError for a flag of another suite."""
     for other in registry.suites():
@@ -69,11 +69,11 @@ def given_values(suite: Suite, values: Mapping[str, Any]) -> dict[str, Any]:
     return read_values(given, {flag.name: values[_key_of(suite, flag)] for flag in given})
 
 
-def _is_given(value: Any) -> bool:
+def _is_given(value: object) -> bool:
     return value not in (None, False, ())
 
 
-def apply_flags(requested: RunRequest, given: Mapping[str, Any]) -> RunRequest:
+def apply_flags(requested: RunRequest, given: Mapping[str, object]) -> RunRequest:
     """Returns the request with the definition that follows from the suite's given flags. Raises UsageError."""
     suite = registry.suite(requested.suite)
     if not given or not isinstance(suite, FlaggedSuite):
