@@ -86,7 +86,7 @@ def cleaner(names: Mapping[str, str]) -> Callable[[Any], Any]:
         value = _PATH.sub(PATH_MARK, value)
         return whole.sub(lambda found: names[found[0]], value)
 
-    def clean(value: Any, key: str = "") -> Any:
+    def clean(value: object, key: str = "") -> object:
         if isinstance(value, str):
             if key in HISTOGRAMS:
                 return value

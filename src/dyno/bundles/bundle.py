@@ -92,10 +92,10 @@ def pack(path: Path) -> bytes:
     return content
 
 
-def _definition(original: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes], list[Listed]]:
+def _definition(original: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, bytes], list[Listed]]:
     """Returns a definition with the names that its data files have in the bundle, the contents of these, and those
     that are too large. Raises UsageError if a file is not the measured one any more."""
-    definition: dict[str, Any] = json.loads(json.dumps(original))
+    definition: dict[str, object] = json.loads(json.dumps(original))
     data, left_out = dict[str, bytes](), list[Listed]()
     for at, table in enumerate(_data_files(definition).values(), 1):
         file, sha256 = Path(table["file"]), table["sha256"]
@@ -117,7 +117,7 @@ def _definition(original: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     return definition, data, left_out
 
 
-def _find_differences(one: Any, other: Any, where: str) -> Iterator[str]:
+def _find_differences(one: object, other: object, where: str) -> Iterator[str]:
     """Yields the places in which two definitions differ."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         for name, each in one.items():
@@ -141,7 +141,7 @@ def _data_files(definition: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: table for name, table in tables.items() if isinstance(table, dict) and "file" in table}
 
 
-def plan_of(run: Run) -> dict[str, Any]:
+def plan_of(run: Run) -> dict[str, object]:
     """Returns the plan file's table that makes the same plan."""
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     names = list(cells[0].params)
@@ -188,7 +188,7 @@ def plan_of(run: Run) -> dict[str, Any]:
     return plan
 
 
-def _entry(cell: Cell) -> str | dict[str, Any]:
+def _entry(cell: Cell) -> str | dict[str, object]:
     label = {"label": cell.name} if cell.name else {}
     if cell.options or label:
         return {"name": cell.engine, **cell.options, **label}
@@ -202,7 +202,7 @@ class Bundle:
     path: Path
     home: Path
     run: Run
-    plan: Mapping[str, Any]
+    plan: Mapping[str, object]
     left_out: tuple[Listed, ...]
 
 
