@@ -22,7 +22,6 @@ from contextlib import contextmanager, suppress
 from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -212,7 +211,7 @@ def serve(image: str, mountpoint: str, events: str) -> None:
             self._events = Path(events).open("wb")  # noqa: SIM115
             self._size = os.fstat(self._image).st_size
 
-        def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
+        def getattr(self, path: str, fh: int | None = None) -> dict[str, object]:
             if path == "/":
                 return {"st_mode": stat.S_IFDIR | 0o700, "st_nlink": 2}
             if path == f"/{DISK}":

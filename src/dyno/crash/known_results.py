@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ def keep(cache: Path, row: Mapping[str, Any]) -> None:
         replace(cache / FILE, json.dumps(rows[-MOST_ROWS:]).encode())
 
 
-def load(cache: Path) -> list[dict[str, Any]]:
+def load(cache: Path) -> Sequence[Mapping[str, Any]]:
     """Returns the cached rows without those of another version of Dyno."""
     with suppress(OSError, ValueError):
         rows = json.loads((cache / FILE).read_text())
@@ -46,7 +46,7 @@ def load(cache: Path) -> list[dict[str, Any]]:
     return []
 
 
-def load_results(cache: Path, cells: Iterable[Cell]) -> list[dict[str, Any]] | None:
+def load_results(cache: Path, cells: Iterable[Cell]) -> Sequence[Mapping[str, Any]] | None:
     """Returns the cached rows for the engines and tiers of a plan, or None if there are none."""
     wanted = {(cell.asked, cell.tier.value) for cell in cells if cell.tier is not None}
     return [row for row in load(cache) if _key(row) in wanted] or None

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -62,7 +61,7 @@ class CrashProcess:
             )
         os.close(writing)
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Sends a message as a line of JSON. If the process has ended, the next call of `line` returns None."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from dyno import __version__
 from dyno.contracts.decoded_types import Count, Fact, Text
@@ -57,7 +57,7 @@ class CrashResult(TypedDict):
     notes: Texts
 
 
-def create(path: Path, request: Mapping[str, Any], replace: bool = False) -> None:
+def create(path: Path, request: Mapping[str, object], replace: bool = False) -> None:
     """Creates a file with the request and no rows.
 
     Raises UsageError if the file exists, unless `replace` is true and it is a result file.
@@ -73,7 +73,7 @@ def create(path: Path, request: Mapping[str, Any], replace: bool = False) -> Non
     append(path, {"kind": KIND, "schema": SCHEMA, "dyno": __version__, **request})
 
 
-def append(path: Path, line: Mapping[str, Any]) -> None:
+def append(path: Path, line: Mapping[str, object]) -> None:
     """Appends a line and flushes it to the device. Raises OSError."""
     with path.open("ab") as file:
         file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
@@ -81,7 +81,7 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def load(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def load(path: Path) -> tuple[dict[str, object], list[CrashResult]]:
     """Returns the request and the rows. Ignores an unfinished last line. Raises UsageError."""
     try:
         # Parse lazily, since another kind of file may be large.

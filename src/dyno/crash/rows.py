@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from dyno import registry
 from dyno.contracts.cell import Cell
@@ -98,7 +97,7 @@ class CrashRow:
     version: str | None = None
     traced: str | None = None
     tallies: dict[str, CrashTally] = field(default_factory=dict)
-    faults: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    faults: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
     """First fault of each way to crash and outcome, shrunk."""
     notes: list[str] = field(default_factory=list)
     settings: Mapping[str, Value | None] | None = None
@@ -116,7 +115,7 @@ class CrashRow:
             elif word == "seldom":
                 self.tally(way).seldom += 1
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, object]:
         """Returns the row as plain JSON data."""
         return {
             "engine": self.claim.engine,

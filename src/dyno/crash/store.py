@@ -108,7 +108,7 @@ class Judgement:
         return self.outcome == OK
 
 
-def judge(history: History, contents: Mapping[str, Any], acknowledged: int, begun: int) -> Judgement:
+def judge(history: History, contents: Mapping[str, object], acknowledged: int, begun: int) -> Judgement:
     """Judges the contents of a store: valid if they are the state after c transactions, acknowledged <= c <=
     begun."""
     held = next((count for count in range(begun, -1, -1) if history.state(count) == contents), None)
@@ -120,7 +120,7 @@ def judge(history: History, contents: Mapping[str, Any], acknowledged: int, begu
     return Judgement(OK, held=held)
 
 
-def _difference(history: History, contents: Mapping[str, Any], acknowledged: int, begun: int) -> str:
+def _difference(history: History, contents: Mapping[str, object], acknowledged: int, begun: int) -> str:
     """Describes how the contents differ from the most similar state."""
     differing: dict[int, list[str]] = {}
     for count in range(begun, max(0, acknowledged - 20) - 1, -1):
