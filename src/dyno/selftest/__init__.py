@@ -6,7 +6,6 @@ A check compares results with an independent calculation, which must not depend 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown_name_message
@@ -18,7 +17,7 @@ class CheckResult:
 
     passed: bool | None
     text: str
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

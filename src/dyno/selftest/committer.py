@@ -39,7 +39,7 @@ def main() -> None:
     Path(sys.argv[1]).write_text(json.dumps(answer))
 
 
-def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
+def _commit(message: Mapping[str, Any]) -> dict[str, object]:
     suite = registry.suite(message["suite"])
     spec = registry.reduce_to_suite(suite, registry.engine(message["engine"]))
     assert spec is not None and suite.proof is not None
@@ -99,7 +99,7 @@ def _transactions(works: Iterator[Work]) -> Iterator[Transaction]:
                 yield from (partial(call, argument) for argument in work.arguments)
 
 
-def _await_one(many: InFlight, argument: Any) -> None:
+def _await_one(many: InFlight, argument: object) -> None:
     """Runs one operation of a pipelined client, and waits until it is acknowledged."""
     many.begin(0, argument)
     while not (ended := many.ended(WAIT_NS)):
@@ -108,7 +108,7 @@ def _await_one(many: InFlight, argument: Any) -> None:
         raise answer
 
 
-def _commit_held(held: AbstractContextManager[Any], slices: list[Operations]) -> None:
+def _commit_held(held: AbstractContextManager[object], slices: list[Operations]) -> None:
     with held as given:
         for work in slices:
             (call,) = work.calls(given)

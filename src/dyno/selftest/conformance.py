@@ -1,5 +1,7 @@
 """Runs the conformance checks of all ports of an engine. The checks of each suite run in a separate process."""
 
+from __future__ import annotations
+
 import inspect
 import json
 import os
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno import registry
 from dyno.contracts import declarations
@@ -27,6 +29,9 @@ from dyno.host.process import die_with_parent, nothing_left, own_session
 from dyno.runner.trial import Watch, default_limit
 from dyno.suites._shared import ordered_kv
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
 PASS = "pass"
 GAP = "gap"
 FAIL = "fail"
@@ -39,7 +44,7 @@ ENGINE = "engine"
 BRIEF = "brief"
 """Name of `Workload.conformance`, which is the only check of a suite that has no table `CHECKS`."""
 UNCHECKED = "suite {} has no checks: add a table CHECKS to its module, or the method conformance to its workload"
-SHARED: Mapping[str, Any] = {ordered_kv.PORT: ordered_kv}
+SHARED: Mapping[str, ModuleType] = {ordered_kv.PORT: ordered_kv}
 """Modules of ports that have their own checks, in addition to those of the suites that use them."""
 
 
@@ -61,7 +66,9 @@ class ConformanceResult:
     """Kind of the gap: 'unsupported', 'upstream' or 'todo'."""
 
 
-def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work: Path) -> Iterator[ConformanceResult]:
+def results(
+    spec: EngineSpec, given: Mapping[str, object], tier: Tier | None, work: Path
+) -> Iterator[ConformanceResult]:
     """Runs all checks below the directory `work`, the ports' own checks first. Yields a result for each check.
     `given`: options as the user wrote them. Options of a port apply to the checks of that port only."""
     units = [(port, "") for port in spec.ports if port in SHARED]
@@ -190,7 +197,7 @@ def main(events_file: str) -> None:
     job = json.loads(sys.stdin.readline())
     with Path(events_file).open("w", buffering=1) as events:
 
-        def tell(**event: Any) -> None:
+        def tell(**event: object) -> None:
             events.write(json.dumps(event) + "\n")
 
         try:
@@ -247,7 +254,7 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
 
 
 @contextmanager
-def _close_after(port: Any) -> Iterator[Any]:
+def _close_after(port: object) -> Iterator[object]:
     """Yields the port. Closes it afterwards, if it has a method for that, which not every suite asks for."""
     with closing(port) if hasattr(port, "close") else nullcontext():
         yield port
@@ -263,10 +270,10 @@ class _Stores:
         self._workload = None if suite is None else suite.workload(job)
         self._port = job.port if self._workload is None else getattr(self._workload, "port", None)
         self._stack = ExitStack()
-        self._shared: Any = None
+        self._shared: object = None
 
     @contextmanager
-    def open(self, name: str, *how: Any) -> Iterator[Any]:
+    def open(self, name: str, *how: object) -> Iterator[object]:
         """Opens a port on the store of that name. Creates the store if it is new."""
         if self._port is None:
             # All checks of such a suite share one store: starting Java for each check would take minutes.

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from dyno import registry
 from dyno.contracts.cell import Cell
@@ -67,7 +66,7 @@ class TierProof:
     seen: TraceSummary | None = None
     """Summary of the trace; None if there was no trace."""
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, object]:
         """Returns plain JSON data, with counts in place of commits."""
         seen = self.seen or TraceSummary()
         known = self.seen is not None
@@ -114,7 +113,7 @@ def _find_provable() -> dict[str, tuple[Suite, EngineSpec]]:
 
 
 def _claims(
-    suite: Suite, spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | None = None
+    suite: Suite, spec: EngineSpec, text: str, given: Mapping[str, object], tier: str | None = None
 ) -> Iterator[TierClaim]:
     """Yields an engine's claims: for the requested tier, or for all tiers that it has with these options."""
     options = spec.resolve(given)
@@ -185,7 +184,7 @@ def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
     return TierProof(claim.engine, claim.tier.value, verdict, why, settings, version, seen)
 
 
-def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Mapping[str, Value | None]:
+def read_back(declared: Mapping[str, Value], reported: Mapping[str, Value | None]) -> Mapping[str, Value | None]:
     """Returns the settings that give a tier: as the engine reports them, or as declared if it reports none of them.
     With some options an engine has only a part of the settings."""
     settings: dict[str, Value | None] = {}
@@ -200,7 +199,7 @@ def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Map
     return settings or declared
 
 
-def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
+def _trace(python: str, job: Mapping[str, object], lines: Path, answer: Path) -> str | None:
     """Runs the job in the interpreter `python` under strace. Returns None, or why it failed, in one line."""
     words = [*interpreters.words(python, "dyno.selftest.committer"), str(answer)]
     with nothing_left():

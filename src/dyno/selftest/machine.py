@@ -1,16 +1,18 @@
 """Checks of this machine: the clock, recorded latencies, cold reads, and cores that are kept awake."""
 
+from __future__ import annotations
+
 import math
 import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
@@ -27,6 +29,9 @@ from dyno.host.usage import cpu_ns, measure_own
 from dyno.measure.driver import measure
 from dyno.measure.loop import Loop, native, pick
 from dyno.selftest import CheckResult
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
@@ -163,7 +168,7 @@ def latency(work: Path) -> CheckResult:
     return CheckResult(worst <= NEAR_PERCENT, "; ".join(texts), {"worst_percent": worst})
 
 
-def _spinner(own: list[int]) -> Any:
+def _spinner(own: list[int]) -> Callable[[int], None]:
     """Returns an operation that spins for a given time, and appends its measured duration to `own`."""
     clock, note = time.perf_counter_ns, own.append
 
@@ -226,7 +231,7 @@ def _count_backwards(loop: Loop) -> int:
     return backwards
 
 
-def _answer(pipe: Any, core: int) -> None:
+def _answer(pipe: Connection, core: int) -> None:
     os.sched_setaffinity(0, {core})
     # Calibrate again: with an inherited calibration, both clocks would agree trivially.
     loop = pick()
