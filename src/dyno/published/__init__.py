@@ -105,7 +105,7 @@ class Grows:
     """The printed name of each size: 'a week'."""
 
     @property
-    def names(self) -> Mapping[Any, str]:
+    def names(self) -> Mapping[float | tuple[float, ...], str]:
         return dict(zip(self.to, self.named, strict=True))
 
 
@@ -268,7 +268,7 @@ def parse(name: str, data: Mapping[str, Any], cpus: int | None = None) -> Experi
     return result
 
 
-def _resolve_cpus(data: Any, count: Callable[[str], Value]) -> Any:
+def _resolve_cpus(data: object, count: Callable[[str], Value]) -> Any:
     """Replaces 'cpus' in `clients` and in a claim's `ratio` with the number of CPUs."""
     if isinstance(data, list):
         return [_resolve_cpus(each, count) for each in data]
