@@ -9,8 +9,6 @@ from __future__ import annotations
 # Importing `typing` would take longer than the rest of this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from dyno.contracts.model import UsageError
     from dyno.library import Change, Check, Comparison, Comparisons, Picture, Result, Row, check, compare, load, run
 
@@ -19,7 +17,7 @@ __all__ = ["Change", "Check", "Comparison", "Comparisons", "Picture", "Result", 
 __all__ += ["UsageError", "__version__", "check", "compare", "load", "run"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "UsageError":
         from dyno.contracts.model import UsageError
 

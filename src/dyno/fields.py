@@ -90,7 +90,7 @@ class Field:
             return {}
         return dict.fromkeys(self.columns, INTEGER) or {self.name: COLUMN_TYPES[self.type.partition(" | ")[0]]}
 
-    def figures(self, value: Any) -> dict[str, Any]:
+    def figures(self, value: Any) -> dict[str, object]:
         """A value, by column."""
         if not self.columns:
             return {self.name: value}
@@ -299,13 +299,13 @@ HISTOGRAMS = frozenset(each.name for each in FIELDS if "Histogram" in each.type)
 """Fields of a sample that are a histogram, or a table of histograms by name."""
 
 
-def plain(sample: Sample) -> dict[str, Any]:
+def plain(sample: Sample) -> dict[str, object]:
     """The fields of a sample as the run file has them: histograms in base64."""
     values = {each.name: getattr(sample, each.name) for each in FIELDS}
     return {**values, **{name: _text(values[name]) for name in HISTOGRAMS}}
 
 
-def _text(value: Any) -> Any:
+def _text(value: Mapping[str, bytes | None] | bytes | None) -> object:
     if isinstance(value, Mapping):
         return {name: _text(histogram) for name, histogram in value.items()}
     if value is None:

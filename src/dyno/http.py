@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Options", "request"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports the client on demand, since a list of suites needs only the names of the stages."""
     if name not in ("Client", "Options"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
     return Options
 
 
-def request(url: str, **options: Any) -> dict[str, Any]:
+def request(url: str, **options: object) -> dict[str, Any]:
     """Makes a request on a new connection. Returns its record, which has an `error` if the request failed.
 
     Raises UsageError for a malformed URL, for an unknown or invalid option, and if pycurl is not installed.

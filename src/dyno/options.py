@@ -404,7 +404,7 @@ class PlanOptions:
         )
 
 
-def requested_options(request: RunRequest) -> dict[str, Any]:
+def requested_options(request: RunRequest) -> dict[str, object]:
     """The options of a plan that the user gave, by name."""
     values = {each.name: getattr(request, each.name, None) for each in fields(PlanOptions)}
     return {name: value for name, value in values.items() if value is not None}

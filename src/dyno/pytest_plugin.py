@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    import pluggy
+
     from dyno.library.baseline import Baseline, Measurement
     from dyno.library.function import Measured
 
@@ -22,7 +24,7 @@ MOST_SAMPLES, MOST_SECONDS = 10_000, 3_600
 MOST_MARGIN = 100_000
 """Largest margin in percent."""
 MARK = "dyno"
-OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+OPTIONS: dict[str, tuple[object, str, dict[str, object]]] = {
     "save": (None, "write the measurements to a run file, a baseline for later runs", {"metavar": "FILE"}),
     "baseline": (None, "fail tests that became slower than in FILE", {"metavar": "FILE"}),
     "margin": ("10%", "how much slower a test may be; default: 10%%", {"metavar": "PERCENT"}),
@@ -181,11 +183,11 @@ class Bench:
 
     def __call__(
         self,
-        function: Callable[..., Any],
-        arguments: Sequence[Any] | None = None,
+        function: Callable[..., object],
+        arguments: Sequence[object] | None = None,
         check: Callable[[Any, Any], bool] | None = None,
         name: str = "",
-        setup: Callable[..., Any] | None = None,
+        setup: Callable[..., object] | None = None,
         inflight: int = 1,
     ) -> Measured:
         from dyno.contracts.model import UsageError
@@ -328,7 +330,7 @@ def _compare(session: Session, test: str, result: Measured, margin: float) -> tu
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pluggy.Result[Any], None]:
     """Attaches the measurements to the test's report, which pytest-xdist sends from a worker to the controller."""
     outcome = yield
     if measurements := item.stash.get(MEASURED, None):
@@ -389,7 +391,7 @@ class Collector:
             if session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         lines = [*(line for each in self._measurements.values() for line in each.line.splitlines()), *self._notes]
         if len(self._workers) > 1:
             lines.append(

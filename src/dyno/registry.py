@@ -100,7 +100,7 @@ def names(kind: str) -> list[str]:
     return sorted(_sources(kind))
 
 
-def _load(kind: str, name: str) -> Any:
+def _load(kind: str, name: str) -> object:
     known = _sources(kind)
     if name not in known:
         # Also suggest engines by title: no engine is called 'zodb', but several titles have that word.
@@ -142,7 +142,7 @@ def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {sanitize(' '.join(exception_text(error).split()))}"
 
 
-def check_types(declaration: Any, kind: str) -> None:
+def check_types(declaration: object, kind: str) -> None:
     """Raises UsageError for the first field of a declaration that is missing or has the wrong type."""
     if kind == "engine" and not isinstance(declaration, EngineSpec):
         raise UsageError(f"it is a {type(declaration).__name__}, expected an EngineSpec")
@@ -150,7 +150,7 @@ def check_types(declaration: Any, kind: str) -> None:
         raise UsageError(line)
 
 
-def check_texts(where: str, declaration: Any, kind: str) -> None:
+def check_texts(where: str, declaration: object, kind: str) -> None:
     """Raises UsageError for a text in a declaration that is not one printable line."""
     parts = {name: getattr(declaration, name, ()) for name in Suite.__annotations__}
     for name, part in ({"": declaration} if kind == "engine" else parts).items():
@@ -199,7 +199,7 @@ def _suite(name: str) -> Suite:
     return cast(Suite, _load("suite", name))
 
 
-def suite(name: str, definition: Mapping[str, Any] | None = None) -> Suite:
+def suite(name: str, definition: Mapping[str, object] | None = None) -> Suite:
     """Returns a suite, made by the user's definition if there is one. Raises UsageError, with the nearest name, if
     there is no such suite."""
     declared = _suite(name)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dyno import __version__, results
 from dyno.contracts.cell import Cell
@@ -25,6 +25,9 @@ from dyno.options import PlanOptions
 from dyno.results import Run
 from dyno.stats.agreement import judged_attempts
 from dyno.stats.two_runs import block_starts
+
+if TYPE_CHECKING:
+    from dyno.contracts.model import Fact
 
 SUITE = "calls"
 ENGINE = "call"
@@ -44,9 +47,9 @@ class Measurement:
     line: str
     """Line for this measurement in the summary."""
     started: str
-    samples: list[dict[str, Any]]
+    samples: list[dict[str, object]]
     """The samples as a run file has them."""
-    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    figures: dict[str, dict[str, Fact]] = field(default_factory=dict)
     """The test's own figures by name, each with `value` and `unit`."""
 
     @staticmethod
@@ -60,7 +63,7 @@ class Test(NamedTuple):
 
     by_metric: Mapping[str, Mapping[int, float]]
     """Values by metric and block, without blocks in which the metric was not measured."""
-    figures: Mapping[str, Any]
+    figures: Mapping[str, Fact]
 
     def values(self, metric: str) -> Mapping[int, float]:
         return self.by_metric.get(metric, {})
@@ -113,7 +116,7 @@ def next_turn(attempts: Collection[results.Attempt]) -> int:
     return max((attempt.block + 1 for attempt in attempts), default=0)
 
 
-def _header(measurements: Sequence[Measurement], seconds: float, samples: int) -> dict[str, Any]:
+def _header(measurements: Sequence[Measurement], seconds: float, samples: int) -> dict[str, object]:
     options = PlanOptions(samples=samples, budget=seconds, duration=seconds, timeout=PATIENCE * seconds)
     plan = {name: value for name, value in asdict(options).items() if name not in ("limit", "confirm", "least")}
     phase = Phase(PHASE, "call the function with each argument in turn", PHASE, False, temperature="hot")
@@ -140,7 +143,7 @@ def _cell(name: str) -> Cell:
     return Cell(SUITE, ENGINE, {FUNCTION: name}, None, {"clients": 1, "rate": "max"}, name=name)
 
 
-def _attempt(cell: int, block: int, data: dict[str, Any], measurement: Measurement) -> results.Attempt:
+def _attempt(cell: int, block: int, data: dict[str, object], measurement: Measurement) -> results.Attempt:
     figures = {name: figure["value"] for name, figure in measurement.figures.items()}
     sample = replace(results.sample(data), facts=figures)
     return results.Attempt(

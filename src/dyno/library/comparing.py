@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import UsageError, Value
 from dyno.report.export import check_import
 from dyno.report.tables import comparison, sections, wording
 from dyno.report.tables.sections import Section
@@ -41,7 +41,7 @@ class Comparison:
 
     phase: str
     tier: str | None
-    params: Mapping[str, Any]
+    params: Mapping[str, Value]
     metric: str
     engine: str
     baseline: str
@@ -83,7 +83,7 @@ class Comparisons(Sequence[Comparison]):
         self,
         sections: Callable[[], list[Section]],
         lines: Callable[[], list[str]],
-        data: Callable[[], dict[str, Any]],
+        data: Callable[[], dict[str, object]],
         rows: Callable[[dict[str, Any]], list[dict[str, Any]]],
     ) -> None:
         # Each form is computed on demand: it takes seconds for large runs, and a command prints only one.

@@ -60,12 +60,12 @@ class Measured:
 
 
 def measure_calls(
-    function: Callable[..., Any],
-    arguments: Sequence[Any] | None,
+    function: Callable[..., object],
+    arguments: Sequence[object] | None,
     samples: int,
     seconds: float,
     check: Callable[[Any, Any], bool] | None = None,
-    setup: Callable[..., Any] | None = None,
+    setup: Callable[..., object] | None = None,
     inflight: int = 1,
 ) -> Measured:
     """Calls `function` with each of the arguments in turn, repeatedly, for `seconds` in each sample. If `arguments`
@@ -160,8 +160,8 @@ def _sample(tally: Tally, used: Usage) -> Sample:
 def _check_answers(
     check: Callable[[Any, Any], bool] | None,
     positions: Sequence[int],
-    arguments: Sequence[Any],
-    answers: Sequence[Any],
+    arguments: Sequence[object],
+    answers: Sequence[object],
 ) -> int:
     for argument, answer in zip(arguments, answers, strict=False):
         if isinstance(answer, Failure):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from dyno import results
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import UsageError, Value
 from dyno.options import RunRequest
 from dyno.report import export
 from dyno.report.tables import text
@@ -42,7 +42,7 @@ class Row:
     """The requested engine with its options."""
     phase: str
     tier: str | None
-    params: Mapping[str, Any]
+    params: Mapping[str, Value]
     floor: bool
     """True for a null engine, which shows Dyno's own cost."""
     valid: bool
