@@ -83,7 +83,7 @@ class RequestDefinedSuite(DefinableSuite):
 
     @abstractmethod
     def derive_definition(
-        self, engines: Sequence[EngineEntry], params: Mapping[str, object], base: Path
+        self, engines: Sequence[EngineEntry], params: Mapping[str, Sequence[object]], base: Path
     ) -> dict[str, object] | None:
         """Returns the definition for these engines and parameters. `base`: directory to which the names of files are
         relative. None: no definition is needed. Raises UsageError."""

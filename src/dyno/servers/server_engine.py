@@ -86,7 +86,7 @@ class ServerStore(Engine):
         return {}
 
     @staticmethod
-    def weaker(tier: Tier, settings: Mapping[str, object]) -> str | None:
+    def weaker(tier: Tier, settings: Mapping[str, str | None]) -> str | None:
         """Returns the setting from `durability` that is too weak for the tier, as NAME=VALUE; None if none is."""
         return None
 
