@@ -306,7 +306,7 @@ def test_metadata_identifies_the_run(new: Run) -> None:
         assert (said["dyno.suite"], said["dyno.created"]) == ("records", new.header.created)
         assert (said["dyno.schema"], said["dyno.version"]) == ("1", new.header.dyno)
         assert json.loads(said["dyno.machine"]) == new.recorded["host"]
-        assert json.loads(said["dyno.plan"]) == new.plan
+        assert json.loads(said["dyno.plan"]) == new.recorded["plan"]
         assert json.loads(said["dyno.machine_doubts"]) == export.as_data(new)["machine_doubts"]
 
 

@@ -62,7 +62,8 @@ class StatusError(Exception):
 
 
 class CurlRequester:
-    """Requests in flight, as `dyno.contracts.suite.InFlight` defines them. An operation's argument is its URL.
+    """Requests in flight, as `dyno.contracts.suite.InFlight` defines them. An operation's argument is its URL, and
+    its answer a Response. Those of subclasses have types of their own.
 
     `fresh`: each request uses a new connection with a complete TLS handshake. `keeps`: small bodies are kept.
     """
@@ -113,7 +114,7 @@ class CurlRequester:
 
     # -- see InFlight ---------------------------------------------------------------------------------------
 
-    def begin(self, place: int, argument: str) -> None:
+    def begin(self, place: int, argument: Any) -> None:
         handle = self._handles[place]
         self._ask(handle, argument)
         self._multi.add_handle(handle)
@@ -148,7 +149,7 @@ class CurlRequester:
 
     # -- replaced by subclasses for other protocols over HTTP -------------------------------------------------
 
-    def _ask(self, handle: Curl, argument: str) -> None:
+    def _ask(self, handle: Curl, argument: Any) -> None:
         """Prepares the handle for a request with that argument."""
         if self._urls[handle.place] is not argument:
             handle.setopt(self._c.URL, argument)
@@ -157,7 +158,7 @@ class CurlRequester:
             handle.digest = DIGEST()
             handle.setopt(self._c.WRITEFUNCTION, handle.digest.update)
 
-    def _response(self, handle: Curl) -> Response | StatusError:
+    def _response(self, handle: Curl) -> Any:
         """Returns the answer of a request that ended without an error of libcurl."""
         c, get = self._c, handle.getinfo
         status = get(c.HTTP_CODE)
