@@ -198,7 +198,7 @@ BROKEN = {
     "engine broken-ports": "ports is None, expected Mapping",
     "engine broken-title": "title is None, expected str",
     "suite broken-missing": "ports is missing",
-    "suite broken-phase": "phases: title is None, expected str",
+    "suite broken-phase": "phases: unit is None, expected str",
 }
 """The expected error for each broken plug-in."""
 

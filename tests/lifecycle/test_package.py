@@ -20,7 +20,7 @@ from dyno.install.programs import InstallError
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3_000)]
 
-LOOP = "from dyno.measure.loop import about, pick; print(about(pick())['name'])"
+LOOP = "from dyno.measure.loop import describe_loop, pick; print(describe_loop(pick())['name'])"
 
 
 def ran(words: Sequence[object], path: str | None = None, cwd: Path | None = None) -> str:

@@ -136,6 +136,8 @@ import sys
 from pathlib import Path
 if "without" in sys.argv:
     sys.modules["dyno._native"] = None
+from dyno import registry
+from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
 from dyno.suites.records import layer
 print(layer.pack is layer.python_pack, layer.pack(b"r", ("a", "b")))

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 ANOTHER = """
 import sys
 from pathlib import Path
+from dyno.servers import namespace
 print(namespace.of(Path()), flush=True)
 sys.stdin.read()
 """

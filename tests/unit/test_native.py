@@ -613,13 +613,14 @@ def test_an_interrupt_ends_a_slice(native: Any, how: str, what: str, most: int) 
 KERNELS = """
 import time
 import numpy as np
-from dyno.measure.loop import resolved
+from dyno import _native as native
+from dyno.measure.loop import resolve_stamps
 
 assert native.CLOCK == "monotonic clock", native.CLOCK
 before = time.perf_counter_ns()
 due = np.array([before + 3_000_000, before + 5_000_000])
 answers, stamps = native.paced((abs,), (-1, -2), due, before + 10**12, None)
-starts, ends = resolved(stamps)
+starts, ends = resolve_stamps(stamps)
 after = time.perf_counter_ns()
 assert answers == [1, 2] and (starts >= due).all() and (ends >= starts).all(), (starts, ends, due)
 assert before <= starts[0] and ends[-1] <= after and before <= native.now() <= time.perf_counter_ns()
@@ -645,7 +646,7 @@ import sys
 sys.modules["dyno._native"] = None
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import UsageError
-from dyno.measure.loop import about, pick
+from dyno.measure.loop import describe_loop, pick
 from dyno.contracts.pace import Pace
 from dyno.measure.driver import measure
 from dyno.contracts.suite import Operations
@@ -657,7 +658,7 @@ try:
     pick("native")
 except UsageError as error:
     print(error)
-print(pick("auto").NAME, pick("python").NAME, about(pick())["name"])
+print(pick("auto").NAME, pick("python").NAME, describe_loop(pick())["name"])
 tally = measure(rounds, Pace(), lambda: None)
 print(tally.operations, tally.checked, tally.latency.counts.sum())
 """

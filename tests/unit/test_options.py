@@ -90,7 +90,7 @@ def test_run_file_header_has_requested_options(tmp_path: Path) -> None:
         RunRequest("records", "memory", samples=3, seed=7, duration=2.5, memory=1 << 30, retries=0, loop="python")
     )
     create(tmp_path / "r.json", {"plan": run_plan.data(), "host": {}}, run_plan.cells)
-    header = load(tmp_path / "r.json").plan
+    header = load(tmp_path / "r.json").recorded["plan"]
     assert set(header) == {"suite", "phases", *(each.name for each in fields(PlanOptions))} - {
         "least",
         "limit",

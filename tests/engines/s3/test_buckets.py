@@ -169,9 +169,7 @@ def test_wrong_region_is_refused_naming_the_buckets_region(
 
 
 def _foreign(url: str) -> Any:
-    serve = registry.engine("s3").server
-    assert serve is not None
-    return serve(Path(), None, {"url": url}, 1)
+    return registry.engine("s3").create_server(Path(), None, {"url": url}, 1)
 
 
 def test_missing_keys_or_unreachable_server_is_refused(
@@ -214,9 +212,7 @@ def test_server_certificate_is_verified_with_aws_ca_bundle(
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Dyno's own versitygw, which stands in for a user's store."""
     require(registry.engine("versitygw"))
-    serve = registry.engine("versitygw").server
-    assert serve is not None
-    server = serve(tmp_path_factory.mktemp("served"), None, {}, 1)
+    server = registry.engine("versitygw").create_server(tmp_path_factory.mktemp("served"), None, {}, 1)
     assert server is not None
     with closing(server):
         server.start()

@@ -33,12 +33,12 @@ TITLE = engine("title", title=None)
 
 class Broken:
     name = "broken-phase"
-    title = "a suite with a phase without a title"
+    title = "a suite with a phase without a unit"
     ports: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     params: tuple[Setting, ...] = ()
     presets: Mapping[str, Any] = {}
-    phases = (Phase("sleep", None, "op", False),)  # type: ignore[arg-type]
+    phases = (Phase("sleep", "sleep", None),)  # type: ignore[arg-type]
     layout = None
     charts = ()
     proof = None
