@@ -19,7 +19,7 @@ from dyno.install.programs import InstallError
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = "[embedded,report]"
 RUN = ("run", "records", "--samples", "2", "-p", "records=1000", "-p", "operations=2000", "-o", "run.json")
-FACTS = "import dyno; from dyno.measure.loop import describe_loop, pick; print(dyno.__version__, describe_loop(pick())['name'])"
+FACTS = "import dyno; from dyno.measure import loop; print(dyno.__version__, loop.describe_loop(loop.pick())['name'])"
 
 
 def ran(*words: object, cwd: Path) -> str:

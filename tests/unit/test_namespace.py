@@ -21,7 +21,7 @@ ANOTHER = """
 import sys
 from pathlib import Path
 from dyno.servers import namespace
-print(namespace.of(Path()), flush=True)
+print(namespace.store_name(Path()), flush=True)
 sys.stdin.read()
 """
 
