@@ -198,8 +198,9 @@ def wheel(folder: Path, name: str, version: str, requires: str = "", text: str =
 
 PLUGIN = """
 from dataclasses import replace
+from dyno.contracts.installation import Installation
 from dyno.engines.sqlite import ENGINE as SQLITE
-ENGINE = replace(SQLITE, name="toy", modules=("dyno_toy",), requires=("dyno_toy>=2",))
+ENGINE = replace(SQLITE, name="toy", installation=Installation(("dyno_toy",), ("dyno_toy>=2",)))
 """
 
 

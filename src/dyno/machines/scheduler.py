@@ -73,7 +73,7 @@ class DaskClient(Protocol):
     def close(self, timeout: float = CONNECT_SECONDS) -> None: ...
 
 
-def missing_dask_message() -> str:
+def missing_library_message() -> str:
     """Returns that Dask is missing, with the command that installs it."""
     return f"needs Dask: {installation.extra_command('machines')}"
 
@@ -125,7 +125,7 @@ class Scheduler:
         try:
             from distributed import Client
         except ImportError:
-            raise Refused(missing_dask_message()) from None
+            raise Refused(missing_library_message()) from None
         # Its messages about lost connections would stand between Dyno's own.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:

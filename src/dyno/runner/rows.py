@@ -91,11 +91,11 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
 
 def check_remote(address: str, plain: bool, suite: Suite, phases: Sequence[str], rows: Sequence[EngineRow]) -> None:
     """Raises UsageError unless the machines of the scheduler at the address can load the servers of all rows."""
-    from dyno.machines.scheduler import check_address, missing_dask_message
+    from dyno.machines.scheduler import check_address, missing_library_message
 
     check_address(address, plain, "load-from")
     if find_spec("distributed") is None:
-        raise UsageError(f"load-from {missing_dask_message()}")
+        raise UsageError(f"load-from {missing_library_message()}")
     if not isinstance(suite, RemoteSuite):
         raise UsageError(f"load-from: clients of suite {suite.name} run on this machine only")
     if reported := [phase.name for phase in suite.phases if phase.reported and phase.name in phases]:
