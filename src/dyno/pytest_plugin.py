@@ -250,11 +250,10 @@ class Bench:
         if isinstance(old, (int, float)):
             if old:
                 change = (value - old) / abs(old)
+            elif value != old:
+                change = math.copysign(math.inf, value - old)
             else:
-                if value != old:
-                    change = math.copysign(math.inf, value - old)
-                else:
-                    change = 0
+                change = 0
             line += f", {old:,} before ({change:+.1%})"
             if allowed is not None and change * WORSE[better] > allowed:
                 failure = f"{line}: worse than the baseline allows ({allowed:.0%})"

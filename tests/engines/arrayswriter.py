@@ -30,7 +30,9 @@ ENDLESS = 100_000
 
 @contextmanager
 def opened(job: Mapping[str, Any]) -> Iterator[Any]:
-    spec, tier, home = registry.engine(job["engine"]).reduce_to_port(PORT), Tier(job["tier"]), Path(job["home"])
+    spec = registry.engine(job["engine"]).reduce_to_port(PORT)
+    tier = Tier(job["tier"])
+    home = Path(job["home"])
     options = spec.resolve(job["options"])
     with ExitStack() as open_:
         server = spec.create_server(home / "server", tier, options, 1)

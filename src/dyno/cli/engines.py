@@ -62,11 +62,10 @@ def print_states(
         state, style = next((one for one in every if one[1] == "green"), every[0])
         if style == "green":
             short = READY
+        elif state.startswith(UNTESTED):
+            short = UNTESTED
         else:
-            if state.startswith(UNTESTED):
-                short = UNTESTED
-            else:
-                short = MISSING
+            short = MISSING
         styles[short] = style
         rows.append((spec.name, short, _short(spec.title) if suite else ", ".join(by_suite)))
     table(("engine", "here", "what it is" if suite else "suites"), rows, console, styles)

@@ -410,10 +410,9 @@ _RECORDS = {"installation": Installation, "server": ServerSpec, "crashes": Crash
 def moved_field(error: BaseException) -> str | None:
     """Returns where a field is now that a plug-in for an earlier version of Dyno passes to EngineSpec or PortSpec;
     None for other exceptions."""
-    if isinstance(error, TypeError):
-        match = _UNEXPECTED.search(str(error))
-    else:
-        match = None
+    if not isinstance(error, TypeError):
+        return None
+    match = _UNEXPECTED.search(str(error))
     if match is None:
         return None
     old = match[1]

@@ -67,9 +67,11 @@ def difference(got: object, right: object) -> str:
         if at < shared:
             return f"at {at}, {difference(got[at], right[at])}"
         if len(got) > len(right):
-            longer, what = (got, "surplus")
+            longer = got
+            what = "surplus"
         else:
-            longer, what = (right, "missing")
+            longer = right
+            what = "missing"
         return f"got {len(got)} items, expected {len(right)}: {shorten(longer[at])} is {what}"
     if type(right) is np.ndarray:
         if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:

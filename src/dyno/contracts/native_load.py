@@ -88,11 +88,9 @@ class Rows:
     def __init__(self, response: list[tuple[object, ...]] | int) -> None:
         if isinstance(response, int):
             self._rows: list[tuple[object, ...]] = []
-        else:
-            self._rows = response
-        if isinstance(response, int):
             self.rowcount = response
         else:
+            self._rows = response
             self.rowcount = len(response)
 
     def fetchone(self) -> tuple[object, ...] | None:

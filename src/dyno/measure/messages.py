@@ -222,4 +222,4 @@ def convert_event(fields: Fields) -> WorkerEvent:
 
 def decode_answer(line: bytes) -> RemoteAnswer:
     """Raises a MessageError."""
-    return msgspec.convert(json.loads(line), RemoteAnswer)  # type: ignore[no-any-return]
+    return decode(line, RemoteAnswer)  # type: ignore[arg-type]

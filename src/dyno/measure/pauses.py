@@ -19,9 +19,11 @@ class PauseMeter:
     def begin(self) -> None:
         self._thread, self._waits = of_thread_ns(), waits_of_thread()
         if self._leads:
-            self._process, self._server = (process_time_ns(), self._watch())
+            self._process = process_time_ns()
+            self._server = self._watch()
         else:
-            self._process, self._server = (0, 0)
+            self._process = 0
+            self._server = 0
 
     def end(self, tally: Tally) -> None:
         user, system = of_thread_ns()

@@ -164,7 +164,9 @@ def _bounds(relation: str, data: dict[str, Any], where: str) -> tuple[float, flo
     if not 1 <= least < most:
         raise UsageError(f"{where}: expected factors of at least 1, by less than at_most; got {least} and {most}")
     if relation in MORE:
-        low, high = (least, most)
+        low = least
+        high = most
     else:
-        low, high = (1 / most, 1 / least)
+        low = 1 / most
+        high = 1 / least
     return low, high, 1.0

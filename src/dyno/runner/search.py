@@ -270,9 +270,11 @@ def _aim(
         if min(levels) > FAR or max(levels) < -FAR:
             # The root lies elsewhere: a disturbance misled the probes before. A wide round at that side follows.
             if min(levels) > FAR:
-                end, away = (min(rates), -1)
+                end = min(rates)
+                away = -1
             else:
-                end, away = (max(rates), 1)
+                end = max(rates)
+                away = 1
             return end * (1 + away * REACH[1]), REACH[1]
     if held is None or broken is None:
         # Only exploring probes held or broke, and later ones contradict them.

@@ -165,10 +165,9 @@ def _find_fault(kind: ServerProgram, path: str) -> str | None:
         return f"it is no {kind.title}; asked {' '.join(kind.arguments)}, it says: {sanitize(first, SHOWN, '')}"
     version = kind.version(path)
     if version is not None and not _numbers(kind.least) <= _numbers(version) < (_numbers(kind.below) or (1 << 31,)):
-        if not kind.below:
-            able = f"{kind.least} and later"
-        else:
-            able = f"{kind.least} and later, before {kind.below}"
+        able = f"{kind.least} and later"
+        if kind.below:
+            able += f", before {kind.below}"
         return f"it is version {sanitize(version, SHOWN, '')}, and Dyno can run {able}"
     absent = next((name for name in kind.helpers if sibling(path, name) is None), None)
     if absent is not None:

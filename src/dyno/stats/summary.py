@@ -320,11 +320,10 @@ def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
             middle = median(known)
             whole = middle == int(middle) and all(isinstance(value, int) for value in known)
             facts[name] = int(middle) if whole else middle
+        elif len(set(values)) == 1:
+            facts[name] = values[0]
         else:
-            if len(set(values)) == 1:
-                facts[name] = values[0]
-            else:
-                facts[name] = None
+            facts[name] = None
     return facts
 
 

@@ -179,16 +179,20 @@ def _find_crossings(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: flo
         now = place, value, math.log(verdict.ratio)
         if last is not None and (last[2] > 0) != (now[2] > 0):
             if last[2] > 0:
-                below, above = (one, other)
+                below = one
+                above = other
             else:
-                below, above = (other, one)
+                below = other
+                above = one
             at = None
             if place == last[0] + 1:
                 # Interpolate to the point where the logarithm of the ratio is 0.
                 if log:
-                    low, high = (math.log(last[1]), math.log(value))
+                    low = math.log(last[1])
+                    high = math.log(value)
                 else:
-                    low, high = (last[1], value)
+                    low = last[1]
+                    high = value
                 zero = low + last[2] / (last[2] - now[2]) * (high - low)
                 at = math.exp(zero) if log else zero
             yield Crossing(sweep, below, above, last[1], value, at)

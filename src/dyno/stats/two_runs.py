@@ -389,9 +389,11 @@ def decide(
         kind, bound = "slower", _loss(high, times)
     elif low >= threshold:
         if low > 0:
-            kind, bound = ("faster", math.exp(low) - 1)
+            kind = "faster"
+            bound = math.exp(low) - 1
         else:
-            kind, bound = ("alike", _loss(low, times))
+            kind = "alike"
+            bound = _loss(low, times)
     else:
         kind, bound = "unclear", None
         clear = lambda half: center.log + half < threshold or center.log - half >= threshold  # noqa: E731

@@ -52,9 +52,11 @@ def run(target: Target, how: str, block_size: int, size: int, sink: bool = False
     ).stderr
     match = _COPIED.search(output)
     if match:
-        copied, seconds = (float(match[1]), float(match[2]))
+        copied = float(match[1])
+        seconds = float(match[2])
     else:
-        copied, seconds = (0.0, 0.0)
+        copied = 0.0
+        seconds = 0.0
     errors = [line.removeprefix("dd: ") for line in output.splitlines() if line.startswith("dd: ")]
     elapsed_ns, blocks = round(seconds * 1e9), int(copied) // block_size
     facts: dict[str, Fact] = {"command": shlex.join(words)}

@@ -61,9 +61,8 @@ def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[
             posix.lseek(descriptor, 0, 0)
         if job["seekable"]:
             posix.lseek(source, 0, 0)
-        if not kept:
-            output = nothing
-        else:
+        output = nothing
+        if kept:
             output = kept[1] if runs else kept[0]
         actions = [(posix.POSIX_SPAWN_DUP2, at, to) for at, to in ((source, 0), (output, 1), (errors, 2))]
         start = time.monotonic_ns()

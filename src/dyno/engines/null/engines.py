@@ -94,7 +94,11 @@ class Objects(NullPort):
 class Arrays(NullPort):
     """The ports `arrays` and `ndarrays`: accept every chunk and store none."""
 
-    frame, __getitem__, update, write, read = return_self, return_self, do_nothing, do_nothing, do_nothing
+    frame = return_self
+    __getitem__ = return_self
+    update = do_nothing
+    write = do_nothing
+    read = do_nothing
 
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], None]]:
         return nullcontext(lambda chunk: None)
@@ -223,7 +227,9 @@ class Keys(NullPort, OrderedKV, KVReader, KVWriter):
     """The `ordered-kv` port, with its reader and writer: accepts every entry and stores none. It returns no values,
     so the cost of decoding records is not included."""
 
-    get, delete, first = do_nothing, do_nothing, do_nothing  # type: ignore[assignment]
+    get = do_nothing  # type: ignore[assignment]
+    delete = do_nothing  # type: ignore[assignment]
+    first = do_nothing  # type: ignore[assignment]
 
     def put(self, key: bytes, value: bytes) -> None:
         pass

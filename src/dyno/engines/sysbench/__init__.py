@@ -126,14 +126,11 @@ def report(tool: str, output: str) -> Report:
         f"latency_{name}_ns": _ns(output, f"{label}:")
         for name, label in (("min", "min"), ("avg", "avg"), ("p95", "95th percentile"), ("max", "max"))
     }
+    facts["events_per_thread"] = None
+    facts["events_deviation"] = None
     if fairness:
         facts["events_per_thread"] = float(fairness[1])
-    else:
-        facts["events_per_thread"] = None
-    if fairness:
         facts["events_deviation"] = float(fairness[2])
-    else:
-        facts["events_deviation"] = None
     rows = re.findall(rf"^{_NUMBER} \|\**\s+(\d+)$", output, re.MULTILINE)
     latencies = tuple((round(float(ms) * 1e6), int(count)) for ms, count in rows)
     return Report(

@@ -124,9 +124,11 @@ def brief(run: Run) -> list[Record]:
 
 def throughput_spec(engines: Sequence[str], unit: str) -> vega.Json:
     if f"{unit}/s" == BYTES:
-        title, kind = (BANDWIDTH.title, "bandwidth")
+        title = BANDWIDTH.title
+        kind = "bandwidth"
     else:
-        title, kind = (f"{unit}/s", "rate")
+        title = f"{unit}/s"
+        kind = "rate"
     tooltip = {"figure": title, "reach": "95 % interval", "trials": "trials", "remarks": "remarks"}
     whole = spec(engines, "throughput", title, kind, vega.tooltip(tooltip))
     ends = {"x": vega.quantity("from"), "x2": {"field": "to"}}

@@ -95,9 +95,11 @@ def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, 
     one."""
     first = next(iter(answer.answers(run)), None)
     if first:
-        tier, params = (first.best.tier, first.params)
+        tier = first.best.tier
+        params = first.params
     else:
-        tier, params = (run.cells[0].tier, run.cells[0].params)
+        tier = run.cells[0].tier
+        params = run.cells[0].params
     places = {r.summary.phase: r.place for r in reversed(rows) if first is None or r.tool == first.reported_by}
     if first:
         phases = [places[phase] for phase in first.phases]

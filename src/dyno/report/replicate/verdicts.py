@@ -189,9 +189,11 @@ def _claim(check: Check, experiment: Experiment) -> str:
         relation, bounds = f"{units.ratio(claim.low)} to {units.ratio(claim.high)} {times}", []
     else:
         if claim.fact:
-            more, less = ("more than", "less than")
+            more = "more than"
+            less = "less than"
         else:
-            more, less = ("faster than", "slower than")
+            more = "faster than"
+            less = "slower than"
         relation = more
         least = claim.low
         most = claim.high

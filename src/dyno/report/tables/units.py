@@ -30,9 +30,11 @@ def bandwidth(per_second: float | None) -> str:
     if per_second is None:
         return UNKNOWN
     if per_second >= 999.5e6:
-        size, unit = (1e9, "GB/s")
+        size = 1e9
+        unit = "GB/s"
     else:
-        size, unit = (1e6, "MB/s")
+        size = 1e6
+        unit = "MB/s"
     value = per_second / size
     if value < 99.95:
         return f"{value:.3g} {unit}"
@@ -179,7 +181,12 @@ def percent(share: float | None, rounding: Rounding) -> str:
     if share is None:
         return UNKNOWN
     value = share * 100
-    return f"{round_to_digits(value, 0 if value >= 10 else 1 if value >= 1 else 2, rounding):g} %"
+    digits = 2
+    if value >= 10:
+        digits = 0
+    elif value >= 1:
+        digits = 1
+    return f"{round_to_digits(value, digits, rounding):g} %"
 
 
 def factor(value: float) -> str:

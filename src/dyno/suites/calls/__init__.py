@@ -73,9 +73,11 @@ class CallsSuite(RequestDefinedSuite):
     def parse_entry(self, text: str) -> EngineEntry:
         match = _LABELLED.fullmatch(text)
         if match:
-            label, named = (match[1], match[2])
+            label = match[1]
+            named = match[2]
         else:
-            label, named = (None, text)
+            label = None
+            named = text
         (engine,) = self.engines
         if named.partition(":")[0] == engine or (":" not in named and not named.endswith(SUFFIX)):
             return text

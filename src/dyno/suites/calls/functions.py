@@ -151,11 +151,10 @@ class Calls:
                 spent_ns = monotonic_ns() - begin
                 if spent_ns < SLICE_NS:
                     grown = size * 2
+                elif spent_ns > 4 * SLICE_NS:
+                    grown = size // 2
                 else:
-                    if spent_ns > 4 * SLICE_NS:
-                        grown = size // 2
-                    else:
-                        grown = size
+                    grown = size
                 self._size = min(max(grown, 1), LARGEST_SLICE)
 
     def warm_up(self, first: int = 0) -> Iterator[Operations]:

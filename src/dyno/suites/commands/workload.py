@@ -65,11 +65,9 @@ class CommandsWorkload(ToolWorkload, FilesWorkload):
         params = self._job.params
         if phase.name == COLD:
             most = 1
-        else:
-            most = int(params["repetitions"]) or MOST
-        if phase.name == COLD:
             warmups = 0
         else:
+            most = int(params["repetitions"]) or MOST
             warmups = int(params["untimed"])
         settles = phase.name != COLD and not warmups
         ended = port.run(Conditions(most, limit_ns, warmups, settles, bool(params["same_output"])))

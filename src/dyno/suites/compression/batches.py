@@ -192,9 +192,11 @@ class BatchReader:
         self._seek = kv.seek
         self._decompress = packer.decompress
         if size == 1:
-            self.get, self.iterate = (self._get_single, self._read_singles)
+            self.get = self._get_single
+            self.iterate = self._read_singles
         else:
-            self.get, self.iterate = (self._get, self._read_batches)
+            self.get = self._get
+            self.iterate = self._read_batches
 
     def _get(self, key: bytes) -> Record | None:
         entry = self._first(key)

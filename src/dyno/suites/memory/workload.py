@@ -71,7 +71,6 @@ class MemoryWorkload(ToolWorkload):
             # Each thread hops at the same time as the others, so this is the time for a hop of one thread.
             facts["hop_ns"] = round(report.elapsed_ns * threads / max(report.operations, 1), 2)
             facts |= {cache.name: cache.size_bytes >> 10 for cache in known if cache.name in CACHES}
-        if phase.name == CHASE:
             items = report.operations
         else:
             items = round((report.bytes or 0) / MB)

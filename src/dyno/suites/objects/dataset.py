@@ -98,9 +98,11 @@ class Model:
     def contents(self, branch: str, key: int, version: int = 0, blobs: bool = False) -> list[bytes]:
         """Returns the contents of a container's objects or blobs."""
         if blobs:
-            dataset, count = (self.blobs, self.blobs_each)
+            dataset = self.blobs
+            count = self.blobs_each
         else:
-            dataset, count = (self.dataset, self.objects)
+            dataset = self.dataset
+            count = self.objects
         return dataset.contents(self.first(branch, key), count, version)
 
     def written_states(self, phase: str, client: int) -> NDArray[np.uint8]:

@@ -196,9 +196,8 @@ def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patienc
                 served = 0
             else:
                 if not served:
-                    first, served = (sent, 1)
-                else:
-                    first, served = (first, served + 1)
+                    first = sent
+                served += 1
             if served == STEADY:
                 return (first - begun_ns) / 1e9
             time.sleep(PROBE_SECONDS)

@@ -146,7 +146,8 @@ def _walk(model: Model, reader: Reader, phase: str) -> int:
         if len(numbers) < len(records):
             raise out_of_place(records[len(numbers)], None)
         if more:
-            start, overlap = (page[-1]["name"], page[-1]["location"]), 1
+            start = (page[-1]["name"], page[-1]["location"])
+            overlap = 1
     if walked < len(present):
         raise out_of_place(None, model.current(present[walked]))
     return walked

@@ -125,9 +125,11 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
 
 def _phase(name: str, title: str, writes: bool, kinds: Mapping[str, bool] | None = None) -> Phase:
     if writes:
-        temperature, checked = ("none", INVARIANTS)
+        temperature = "none"
+        checked = INVARIANTS
     else:
-        temperature, checked = ("hot", CHECKED)
+        temperature = "hot"
+        checked = CHECKED
     return Phase(name, title, "txn", writes, temperature, checked, kinds=kinds or {})
 
 

@@ -174,19 +174,16 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         alone = len(kinds.transactions) == 1
         for number in range(round * ROUND, (round + 1) * ROUND):
             positions, inputs = kinds.batch(number)
-            if not most:
-                left = BATCH
-            else:
+            left = BATCH
+            if most:
                 left = min(most - (number - round * ROUND) * BATCH, BATCH)
             if left <= 0:
                 return
             if alone:
                 arguments: Sequence[object] = inputs
-            else:
-                arguments = list(zip(positions, inputs, strict=True))
-            if alone:
                 names = None
             else:
+                arguments = list(zip(positions, inputs, strict=True))
                 names = [kinds.transactions[at].name for at in positions[:left]]
             yield Operations(
                 calls=lambda _: [call],

@@ -96,9 +96,11 @@ SECTOR = 512
 def sectors(text: str) -> Value:
     """Parses bytes, with k, m or g for powers of 1,024. The number must be a multiple of 512."""
     if text[-1:].lower() in SUFFIXES:
-        number, factor = (text[:-1], SUFFIXES[text[-1].lower()])
+        number = text[:-1]
+        factor = SUFFIXES[text[-1].lower()]
     else:
-        number, factor = (text, 1)
+        number = text
+        factor = 1
     try:
         size = int(number) * factor
     except ValueError:

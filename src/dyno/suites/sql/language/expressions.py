@@ -253,11 +253,10 @@ class _Parser:
         if len(arguments) < least or (most is not None and len(arguments) > most):
             if most is None:
                 count = f"at least {least}"
+            elif least == most:
+                count = str(least)
             else:
-                if least == most:
-                    count = str(least)
-                else:
-                    count = f"{least} or {most}"
+                count = f"{least} or {most}"
             if count.endswith("1"):
                 plural = "argument"
             else:
