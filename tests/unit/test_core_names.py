@@ -87,13 +87,13 @@ def find_names(room: str, source: str) -> Iterator[str]:
 
 
 def test_core_names_no_suite_or_engine() -> None:
-    found = [
+    mentions = [
         f"{path}:{line}"
         for room in ROOMS
         for path in sorted((ROOT / room).rglob("*.py"))
         for line in find_names(room, path.read_text())
     ]
-    assert found == []
+    assert mentions == []
 
 
 def test_names_in_code_are_found() -> None:

@@ -185,8 +185,8 @@ def _comparison(published: Run, run: Run) -> Iterator[Section]:
 
 def _answers(run: Run) -> dict[tuple[str, str], list[Mapping[str, Fact]]]:
     """Returns the facts about compared answers, by engine and phase."""
-    found: dict[tuple[str, str], list[Mapping[str, Fact]]] = {}
+    facts_of: dict[tuple[str, str], list[Mapping[str, Fact]]] = {}
     for row in summarize(run):
         if facts := [sample.facts for sample in row.samples if CHAIN in sample.facts]:
-            found.setdefault((row.cell.asked, row.phase), []).extend(facts)
-    return found
+            facts_of.setdefault((row.cell.asked, row.phase), []).extend(facts)
+    return facts_of

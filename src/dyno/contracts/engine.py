@@ -126,7 +126,7 @@ class PortSpec:
     implementation: Callable[..., Any] | str
     """The class that implements the port, or its path 'package.module:Class', which only the worker imports."""
     installation: Installation = NOTHING
-    """What to install in addition to the engine's installation. `builds` and `python` are the engine's alone."""
+    """Installation in addition to the engine's. `builds` and `python` are the engine's alone."""
     options: tuple[Setting, ...] = ()
     """Options, in addition to the engine's."""
     tiers: Mapping[Tier, Mapping[str, Value]] | None = None
@@ -170,7 +170,7 @@ class ServerSpec:
 
 @dataclass(frozen=True)
 class CrashSpec:
-    """What `dyno crash` and the proofs of tiers use of an engine."""
+    """Properties of an engine that `dyno crash` and the proofs of tiers use."""
 
     maintenance: Maintenance | None = None
     """The engine's maintenance. If it is None (unknown), no crash is tested in the middle of maintenance."""
@@ -186,7 +186,7 @@ class CrashSpec:
 
 @dataclass(frozen=True)
 class Listing:
-    """How an engine is offered to users and shown to them."""
+    """An engine's place in lists, and the label of its rows."""
 
     by_default: bool = True
     """True if the engine runs without being named."""
@@ -227,13 +227,13 @@ class EngineSpec:
     floor: bool = False
     """True for a null engine: it does nothing, and its figure is the harness's own cost."""
     installation: Installation = NOTHING
-    """What the engine needs on the machine."""
+    """Everything that must be on the machine."""
     server: ServerSpec | None = None
     """The engine's server. None for an embedded engine."""
     crashes: CrashSpec = CrashSpec()
-    """How the engine is crashed, and what a crash may do to its data."""
+    """Properties for tests of crashes."""
     listing: Listing = Listing()
-    """How the engine is offered to users and shown to them."""
+    """The engine's place in lists, and the label of its rows."""
 
     def __post_init__(self) -> None:
         if self.default_tier is None and len(self.tiers) == 1:

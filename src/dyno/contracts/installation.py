@@ -1,4 +1,4 @@
-"""What an engine needs on the machine, and what `dyno install` installs for it."""
+"""The modules, packages and programs of an engine, which `dyno install` installs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Either:
 
 @dataclass(frozen=True)
 class Installation:
-    """What must be installed for an engine, or for one of its ports in addition."""
+    """Everything that must be installed for an engine, or in addition for one of its ports."""
 
     modules: tuple[str, ...] = ()
     """Modules that must be importable."""

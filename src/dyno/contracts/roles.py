@@ -1,4 +1,4 @@
-"""Roles of suites and of workloads: what some of them can do, beyond the core in `dyno.contracts.suite`.
+"""Roles of suites and of workloads: abilities that only some have, beyond the core in `dyno.contracts.suite`.
 
 A suite or a workload inherits from the classes of its roles, and Dyno finds them by `isinstance`.
 """
@@ -39,7 +39,7 @@ class DefinableSuite(Suite):
     """A suite that needs the user's definition: plain JSON, which the run file and the workers get."""
 
     defined_by: str = ""
-    """How the user defines its phases, for the message that it has none."""
+    """Instruction to define its phases, for the message that it has none."""
     definition: Any = None
     """The definition, in the form that the workload gets; None until there is one."""
     variants: Mapping[str, Variant] = {}

@@ -23,12 +23,12 @@ SHOWN = 80
 
 
 class Kind(NamedTuple):
-    """How the value of an option is written."""
+    """Notation of an option's value."""
 
     words: str
     """Its name in the reference."""
     types: tuple[type, ...]
-    """What a plan file may have for it."""
+    """Types of its value in a plan file."""
     read: Callable[[str], float] | None = None
     """Reads a time or a size with its unit. Raises ValueError."""
     several: bool = False

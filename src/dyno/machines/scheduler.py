@@ -60,7 +60,7 @@ class RemoteScheduler(Protocol):
 
 
 class DaskClient(Protocol):
-    """What Dyno uses of `distributed.Client`."""
+    """The part of `distributed.Client` that Dyno uses."""
 
     scheduler: RemoteScheduler
 

@@ -7,9 +7,9 @@ from time import monotonic_ns, sleep
 import numpy as np
 
 PATIENT_NS = 20_000_000
-"""How long a waiting client spins before it sleeps."""
+"""Time that a waiting client spins before it sleeps."""
 NAP_NS = 50_000
-"""How long it sleeps between two checks."""
+"""Time that it sleeps between two checks."""
 
 
 class Barrier:

@@ -47,7 +47,7 @@ class RunBatch(NamedTuple):
     """A batch that a client has run. Moments are on the client's own clock."""
 
     idle: int
-    """When the client had nothing left to do. With several connections: when the first of them had."""
+    """Moment from which the client had nothing left to do; with several connections, the first of them."""
     over: int
     operations: int
     record: Callable[[BatchTime], None]
@@ -62,9 +62,11 @@ class Board:
         rows = iter(np.frombuffer(mmap.mmap(-1, 8 * 9 * clients), dtype=np.int64).reshape(9, clients))
         self.states = next(rows)
         self.ready = next(rows)
-        """When each client was ready, had nothing left to do, and was done, on the monotonic clock."""
+        """Moment at which each client was ready, on the monotonic clock."""
         self.idle = next(rows)
+        """Moment from which it had nothing left to do."""
         self.done = next(rows)
+        """Moment at which it was done."""
         self.operations = next(rows)
         """Operations in the last batch."""
         self.most = next(rows)
@@ -72,14 +74,14 @@ class Board:
         self.expected = next(rows)
         """Duration of an operation in the warm-up, in ns; 0 if unknown."""
         self.horizons = next(rows)
-        """Of an open loop: the time of the phase up to which the client has inputs."""
+        """Time of the phase up to which a client of an open loop has inputs."""
         self.lags = next(rows)
         """Whether the client lags behind its schedule."""
 
 
 @dataclass(frozen=True)
 class BatchRules:
-    """What limits the batches of a phase."""
+    """Limits of a phase's batches."""
 
     served: bool = False
     """Whether batches are long: a server is measured between them, or processes share cores."""

@@ -39,7 +39,7 @@ def decode(line: bytes, kind: type[Message]) -> Message:
 
 
 class TrialRequest(Struct, frozen=True, kw_only=True):
-    """What a worker should do."""
+    """A trial for a worker."""
 
     suite: str
     definition: dict[str, Any] | None
@@ -67,7 +67,7 @@ class TrialRequest(Struct, frozen=True, kw_only=True):
 
 
 class Event(Struct, tag_field="event"):
-    """What a worker reports."""
+    """An event that a worker reports."""
 
 
 class PhaseBegan(Event, tag="phase"):
@@ -105,7 +105,7 @@ class LateClients(Event, tag="late"):
     """The answer to LATE_SIGNAL."""
 
     waits: str
-    """What late clients wait for; empty if no client is late."""
+    """The awaited work of late clients; empty if no client is late."""
 
 
 class PhaseMeasured(Event, tag="sample"):
@@ -184,7 +184,7 @@ class RemotePhase(RemoteVersion, frozen=True, kw_only=True):
 
 
 class Answer(Struct, tag_field="answer"):
-    """What the process of a machine's clients answers."""
+    """An answer from the process of a machine's clients."""
 
 
 class MachineDescribed(Answer, tag="described"):

@@ -81,7 +81,7 @@ class Memory(Struct, frozen=True):
     swap_total_bytes: Count | None = None
     swap_used_bytes: Count | None = None
     cgroup_limit_bytes: Count | None = None
-    """What a control group allows."""
+    """Limit of the control group."""
 
 
 class System(Struct, frozen=True):
@@ -117,7 +117,7 @@ class FileSystem(Struct, frozen=True):
 class Clock(Struct, frozen=True):
     source: Text | None = None
     cost_ns: Amount | None = None
-    """Of a reading."""
+    """Time of one reading."""
     resolution_ns: Amount | None = None
 
 
@@ -128,7 +128,7 @@ class Load(Struct, frozen=True):
 
 
 class Pressure(Struct, frozen=True):
-    """What others did while Dyno watched, before the first trial."""
+    """Other processes' load while Dyno watched, before the first trial."""
 
     seconds: Amount | None = None
     steal_percent: Percent | None = None
@@ -185,7 +185,7 @@ class Host(Struct, frozen=True):
     psi: Mapping[Text, Mapping[Text, Percent | None]] | None = None
     """Pressure stall information: `cpu`, `memory`, `io`."""
     pressure: Pressure = Pressure()
-    """What others did while Dyno watched, before the first trial."""
+    """Other processes' load while Dyno watched, before the first trial."""
     wakeups: WakeUps | None = None
     """Round trips of a byte between two processes."""
     ceilings: Ceilings | None = None
@@ -193,7 +193,7 @@ class Host(Struct, frozen=True):
 
 
 class Crashes(Struct, frozen=True):
-    """How often a server was killed, or a device cut off, and what was then lost."""
+    """Number of kills of a server, or of cuts of a device, and the losses after them."""
 
     count: Count
     outcomes: Mapping[Text, Count]

@@ -52,7 +52,7 @@ def setting() -> Setting:
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """How other machines reach a server that Dyno has started."""
+    """Address and files with which other machines reach a server that Dyno has started."""
 
     address: Mapping[str, Value]
     """Arguments with which client libraries connect, `host` and `port` among them."""
@@ -159,11 +159,11 @@ class StoreServer(Server, Protocol[AddressT_co]):
     joined: bool
     """See `JoinableServer`."""
     url: str
-    """Of a user's server: the address as the user wrote it."""
+    """The address of a user's server, as the user wrote it."""
 
     @property
     def address(self) -> AddressT_co:
-        """What a client of the server connects with."""
+        """Address with which a client connects."""
 
 
 class ReachedServer:

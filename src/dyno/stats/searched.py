@@ -101,13 +101,13 @@ def search_of(run: Run, attempts: Sequence[Attempt]) -> Searched | None:
     broke = [(p.stage == LAST, -p.rate, -at) for at, p in enumerate(probes) if not p.failed]
     best = max(held or broke, default=None)
     if closed and most is None:
-        found = Capacity(FAILED)
+        result = Capacity(FAILED)
     else:
-        found = capacity(limits, probes)
-    if found.kind == UNFINISHED and run.ending is not None:
-        found = replace(found, kind=OUT_OF_TIME, rate=None, center=None)
+        result = capacity(limits, probes)
+    if result.kind == UNFINISHED and run.ending is not None:
+        result = replace(result, kind=OUT_OF_TIME, rate=None, center=None)
     return Searched(
-        found,
+        result,
         most,
         probes,
         tuple(closed if most is None else others),

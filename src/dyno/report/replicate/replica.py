@@ -65,13 +65,13 @@ def describe_replica(experiment: Experiment, run: Run) -> list[str]:
 
 def size(experiment: Experiment, run: Run) -> str | None:
     """Returns the preset of the experiment with whose parameters the run was made; None for the published size."""
-    asked = run.header.preset
-    if asked != experiment.plan.get("preset"):
-        return asked
+    preset_name = run.header.preset
+    if preset_name != experiment.plan.get("preset"):
+        return preset_name
     for preset in experiment.sizes:
         plan = experiment.plan_at_preset(preset)
         params = {name: set(map(str, as_list(value))) for name, value in plan.get("param", {}).items()}
-        if plan["preset"] == asked and all(
+        if plan["preset"] == preset_name and all(
             values == {str(cell.params.get(name)) for cell in run.cells} for name, values in params.items()
         ):
             return preset

@@ -220,12 +220,12 @@ def evidence(run: Run) -> list[str]:
 def ceilings(run: Run) -> str:
     """Returns the machine's ceilings: 'at most 5,400 flushes/s, 47.3 GB/s of memory, 391 prime searches/s on a core'.
     Empty if they were not probed."""
-    found = run.header.host.ceilings
-    if found is None:
+    measured = run.header.host.ceilings
+    if measured is None:
         return ""
-    flushes = found.flushes_per_second
-    memory = found.memory_bytes_per_second
-    core = found.core_events_per_second
+    flushes = measured.flushes_per_second
+    memory = measured.memory_bytes_per_second
+    core = measured.core_events_per_second
     parts = [
         f"{units.rate(flushes)} flushes/s" if flushes else "",
         f"{memory / 1e9:.1f} GB/s of memory" if memory else "",
@@ -233,7 +233,7 @@ def ceilings(run: Run) -> str:
     ]
     text = ", ".join(filter(None, parts))
     if text:
-        return f"at most {text} (probed {found.probed or 'once'})"
+        return f"at most {text} (probed {measured.probed or 'once'})"
     return ""
 
 

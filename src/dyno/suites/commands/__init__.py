@@ -40,7 +40,7 @@ _phase = partial(_phase, reported=True, metric="time")
 
 
 class CommandsSuite(RequestDefinedSuite, ShortFormSuite):
-    """When it is defined, the user's variables are parameters, too."""
+    """The suite `commands`. A definition makes the user's variables parameters, too."""
 
     name = "commands"
     title = "programs of yours: time, CPU time and memory of a run"

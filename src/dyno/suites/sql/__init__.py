@@ -29,8 +29,8 @@ INVARIANTS = "with one client, every answer against those of the other engines; 
 
 
 class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
-    """When it is defined, its phases are the transactions and mixes of the definition, and the variables that no
-    script sets are parameters."""
+    """The suite `sql`. A definition gives it its phases, which are transactions and mixes, and its parameters, which
+    are the variables that no script sets."""
 
     name = "sql"
     title = "the user's own SQL, with checked answers"

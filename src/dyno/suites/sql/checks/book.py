@@ -62,10 +62,10 @@ class Record:
         import numpy as np
 
         if self.path.exists():
-            found = np.frombuffer(self.path.read_bytes(), _type())
+            records = np.frombuffer(self.path.read_bytes(), _type())
         else:
-            found = np.empty(0, _type())
-        return found[np.unique(found["number"], return_index=True)[1]]
+            records = np.empty(0, _type())
+        return records[np.unique(records["number"], return_index=True)[1]]
 
     def rows(self) -> dict[int, Results]:
         if not self._rows.exists():

@@ -267,13 +267,13 @@ def _values(
     for start in range(0, len(rows), PIECE):
         random = Random(key, rows[start : start + PIECE])
         if generator.reference:
-            made = _draw_referred(generator, generator.reference, random, tables, seed)
+            drawn = _draw_referred(generator, generator.reference, random, tables, seed)
         else:
-            made = values(generator, random, seed)
+            drawn = values(generator, random, seed)
         if generator.nulls:
             nulls = (Random(key, random.rows, _NULLS).shares(0) < generator.nulls).tolist()
-            made = [None if null else value for null, value in zip(nulls, made, strict=True)]
-        result += made
+            drawn = [None if null else value for null, value in zip(nulls, drawn, strict=True)]
+        result += drawn
     return result
 
 
