@@ -93,10 +93,8 @@ def beside(args: argparse.Namespace) -> None:
     import boto3
     from botocore.config import Config
 
-    serve = registry.engine(args.engine).server
-    assert serve is not None
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
-        server: Any = serve(Path(place) / "server", None, {}, 1)
+        server: Any = registry.engine(args.engine).create_server(Path(place) / "server", None, {}, 1)
         with closing(server):
             server.start()
             keys = {"AWS_ACCESS_KEY_ID": server.address.user, "AWS_SECRET_ACCESS_KEY": server.address.password}

@@ -196,9 +196,7 @@ class Throttle:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     require(registry.engine("versitygw"))
-    serve = registry.engine("versitygw").server
-    assert serve is not None
-    server = serve(tmp_path_factory.mktemp("served"), None, {}, 1)
+    server = registry.engine("versitygw").create_server(tmp_path_factory.mktemp("served"), None, {}, 1)
     assert server is not None
     with contextlib.closing(server):
         server.start()

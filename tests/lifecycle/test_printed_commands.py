@@ -223,8 +223,8 @@ def test_printed_command_names_the_output_and_no_password(
     ],
 )
 def test_store_removal_command_has_no_masked_password(engine: str, url: str) -> None:
-    removal = registry.engine(engine).removal
-    assert removal is not None
-    command = removal("dyno_1_2_3", {"url": url})
+    server = registry.engine(engine).server
+    assert server is not None and server.removal is not None
+    command = server.removal("dyno_1_2_3", {"url": url})
     assert "***" not in command and "dyno_1_2_3" in command
     assert subprocess.run(["sh", "-n", "-c", command]).returncode == 0
