@@ -358,7 +358,7 @@ class PlanOptions:
 
     samples: Positive
     """Trials of every cell, which is the number of blocks; with `until` the least number of them."""
-    seed: Count = 1
+    seed: Count
     budget: Amount
     """Maximum seconds that a phase of a trial measures."""
     timeout: Amount

@@ -219,14 +219,7 @@ def search_file(path: Path) -> bytes:
     """A search for the capacities of two engines: closed loops, and probes of every stage."""
     cells = [Cell("made-up", name, {}, Tier.PROCESS, {"clients": 2, "rate": "max"}) for name in ("quick", "slow")]
     plan = {"suite": "made-up", "phases": ["mixed"], "samples": 1, "seed": 1, "budget": 5.0, "duration": 1.0}
-    plan |= {
-        "timeout": 60.0,
-        "limit": ["p99<5ms", "errors<1%"],
-        "confirm": 1.0,
-        "within": 600.0,
-        "warmup": 0.5,
-        "arrivals": "poisson",
-    }
+    plan |= {"limit": ["p99<5ms", "errors<1%"], "confirm": 1.0, "within": 600.0, "warmup": 0.5, "arrivals": "poisson"}
     header = {"dyno": "0.1.0", "created": "2026-01-02T03:04:05+00:00", "plan": plan, "host": HOST, **DECLARED}
     path.unlink(missing_ok=True)
     results.create(path, {**header, "layout": None}, cells)

@@ -64,7 +64,7 @@ HEADER: tuple[tuple[str, Any, str], ...] = (
     ("plan", [], "plan: expected `object`, got `array`"),
     ("plan.samples", "3", "plan.samples: expected `int`, got `str`"),
     ("plan.samples", 0, "plan.samples: expected `int` >= 1"),
-    ("plan.budget", DELETED, "plan: object missing required field `budget`"),
+    ("plan.seed", DELETED, "plan: object missing required field `seed`"),
     ("plan.phases", [], "plan.phases: expected `array` of length >= 1"),
     ("plan.phases", ["mixed", "mixed"], "plan.phases: a phase is listed twice"),
     ("plan.phases", [{}], "plan.phases[0]: expected `str`, got `object`"),

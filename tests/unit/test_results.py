@@ -368,14 +368,7 @@ ATTEMPT = Attempt(
     rate=1_234.5,
 )
 CELL = Cell("records", "lmdb", {"readahead": False}, Tier.POWER, {"records": 5, "rate": 100.0, "clients": 2})
-PLAN = {
-    "suite": "records",
-    "phases": ["rand-key", "scan", "scan-cold"],
-    "samples": 2,
-    "seed": 1,
-    "budget": 1.0,
-    "timeout": 60.0,
-}
+PLAN = {"suite": "records", "phases": ["rand-key", "scan", "scan-cold"], "samples": 2, "seed": 1, "budget": 1.0}
 HEADER = {"plan": PLAN, "host": {}}
 
 

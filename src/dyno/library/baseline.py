@@ -117,7 +117,7 @@ def next_turn(attempts: Collection[results.Attempt]) -> int:
 
 
 def _header(measurements: Sequence[Measurement], seconds: float, samples: int) -> dict[str, object]:
-    options = PlanOptions(samples=samples, budget=seconds, duration=seconds, timeout=PATIENCE * seconds)
+    options = PlanOptions(samples=samples, seed=1, budget=seconds, duration=seconds, timeout=PATIENCE * seconds)
     plan = {name: value for name, value in asdict(options).items() if name not in ("limit", "confirm", "least")}
     phase = Phase(PHASE, "call the function with each argument in turn", PHASE, False, temperature="hot")
     units = {name: figure["unit"] for each in measurements for name, figure in each.figures.items()}

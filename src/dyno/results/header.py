@@ -17,6 +17,7 @@ from dyno.contracts.decoded_types import Amount, Count, Fact, Percent, Text
 from dyno.contracts.limits import Limit, parse_all
 from dyno.contracts.model import Phase
 from dyno.contracts.presentation import Curve, Layout
+from dyno.contracts.value_types import MOST_REAL
 from dyno.options import PlanOptions
 
 MOST_CELLS = 100_000
@@ -48,6 +49,8 @@ class RecordedPlan(PlanOptions):
 
     suite: Text
     phases: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=MOST_PHASES)]
+    timeout: Amount = MOST_REAL
+    """Maximum seconds of a trial. A file without it has no maximum."""
 
     @property
     def limits(self) -> tuple[Limit, ...]:

@@ -57,6 +57,7 @@ class Plan(PlanOptions):
     suite: str
     phases: tuple[str, ...]
     cells: tuple[Cell, ...]
+    seed: int = 1
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The preset, the suite's declarations of its `phases`, its own table (`layout`) and its `charts`, and the phases
     that native load could run (`native`), as plain JSON for the run file's header: reports don't import suites."""
