@@ -38,7 +38,7 @@ from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.suites.ndarrays.conformance import Expected
 
-spec, shape, chunks = registry.engine(sys.argv[1]).through("ndarrays"), (6, 4, 5), (2, 4, 5)
+spec, shape, chunks = registry.engine(sys.argv[1]).reduce_to_port("ndarrays"), (6, 4, 5), (2, 4, 5)
 engine = spec.opener(Path(sys.argv[2]), Tier.PROCESS, spec.resolve({}))
 port, expected = spec.ports["ndarrays"].open(engine, shape, chunks), Expected(3, shape)
 if sys.argv[3] == "write":

@@ -19,6 +19,7 @@ from stats.madeup import an_attempt
 from dyno.cli.progress import Display, Plain
 from dyno.contracts.model import Trial
 from dyno.options import RunRequest
+from dyno.results.header import Host, Load, Processor
 from dyno.runner import plan
 
 RUN = (*COMMAND, "run", "records", "-e", "memory", *small(samples=3), "-o", "r.json")
@@ -125,7 +126,7 @@ def test_long_run_reports_progress_lines_without_terminal(tmp_path: Path, capsys
 def test_busy_machine_is_reported_before_the_run() -> None:
     out = io.StringIO()
     bar = Progress(console=Console(file=out, width=200))
-    Display(bar).machine({"load": {"minutes_1": 30.0}, "cpu": {"logical_cores": 2}})
+    Display(bar).machine(Host(load=Load(minutes_1=30.0), cpu=Processor(logical_cores=2)))
     assert "load average 30.0 on 2 cores" in out.getvalue()
     assert "wait a minute" in out.getvalue()
 

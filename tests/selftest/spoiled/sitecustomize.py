@@ -206,18 +206,23 @@ def steady() -> None:
     loop.clocks = lambda loop: (monotonic_ns(),)
 
 
-def _longer(percent: Callable[[Any, Any], int]) -> None:
-    """Makes samples longer, by a percentage for each cell and trial."""
+def _elapsed(spoil: Callable[[Any, Any, int], int]) -> None:
+    """Applies `spoil` to the time of each sample, with its cell and its trial."""
     from dyno.runner import trial as module
 
     run_trial = module.run_trial
 
-    def longer(plan: Any, cell: Any, trial: Any, *rest: Any) -> Any:
-        attempt, by = run_trial(plan, cell, trial, *rest), 100 + percent(cell, trial)
-        samples = (replace(sample, elapsed_ns=sample.elapsed_ns * by // 100) for sample in attempt.samples)
+    def spoiling(plan: Any, cell: Any, trial: Any, *rest: Any) -> Any:
+        attempt = run_trial(plan, cell, trial, *rest)
+        samples = (replace(each, elapsed_ns=spoil(cell, trial, each.elapsed_ns)) for each in attempt.samples)
         return replace(attempt, samples=tuple(samples))
 
-    module.run_trial = longer
+    module.run_trial = spoiling
+
+
+def _longer(percent: Callable[[Any, Any], int]) -> None:
+    """Makes samples longer, by a percentage for each cell and trial."""
+    _elapsed(lambda cell, trial, ns: ns * (100 + percent(cell, trial)) // 100)
 
 
 def rows_differ() -> None:
@@ -231,10 +236,7 @@ def noise() -> None:
 
 
 def every_trial_takes_as_long() -> None:
-    from dyno import results
-
-    sample = results.sample
-    results.sample = lambda data: replace(sample(data), elapsed_ns=10**8)
+    _elapsed(lambda cell, trial, ns: 10**8)
 
 
 def slower_is_ignored() -> None:
