@@ -6,7 +6,7 @@ ENGINES := .venv/.engines
 STAMP := .venv/.installed
 DEMO := demo
 # Two test processes, each with a file of tests at a time: more would disturb the tests that measure. Files come in the
-# order of their names, so that the short tests of tests/unit are last and both processes end together.
+# order of tests/conftest.py.
 WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
 # Servers that the tests start, and engines with an interpreter of their own.
 SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse cassandra \
@@ -28,8 +28,9 @@ demo: $(ENGINES)
 	$(BIN)/dyno report $(DEMO).json --overwrite
 	@echo "The page: file://$(CURDIR)/$(DEMO).html"
 
+# `make test ROOM=engines/redis` runs what guards a room, a folder or a module of src/dyno.
 test: system setup servers lint
-	$(BIN)/pytest $(WORKERS) --durations-file durations.txt $(PYTEST)
+	$(BIN)/pytest $(WORKERS) --durations-file durations.txt $(if $(ROOM),--room $(ROOM)) $(PYTEST)
 
 # Tests at their full sizes, which `make test` runs with smaller ones: the tutorials as written.
 nightly: system setup servers
@@ -37,7 +38,7 @@ nightly: system setup servers
 
 # The inner loop, about a minute: tests that start no process.
 check: lint
-	$(BIN)/pytest $(WORKERS) -m "not soak and not processes" tests/unit tests/stats tests/docs $(PYTEST)
+	$(BIN)/pytest $(WORKERS) -m "not soak and not nightly and not processes" $(PYTEST)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -7,13 +7,21 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from durations import Durations
 from hypothesis import HealthCheck, settings
+from rooms import deselect_other_rooms
 from shell import DISK, Shell
+
+with suppress(ImportError):
+    # A trial has only one engine's libraries in its process, but a process of tests has all of them. The library of
+    # _mysql_connector needs space in static TLS, which is small. Python's OpenSSL must be loaded before its own.
+    import ssl  # noqa: F401
+
+    import _mysql_connector  # noqa: F401
 
 # nohup ignores SIGHUP. Started processes would inherit this and never end.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -22,10 +30,6 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
-TESTS = Path(__file__).parent
-IN_PROCESS = frozenset({"unit", "stats", "docs"})
-"""Directories whose tests start processes only if they request the fixture `processes`; tests elsewhere always may.
-"""
 STARTS_PROCESS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 _in_process_test: str | None = None
 
@@ -35,8 +39,19 @@ def processes() -> None:
     """Allows a test or fixture to start processes. `make check` excludes tests that request it."""
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_servers() -> Iterator[None]:
+    """Ends the servers that the tests share, because a test process may be killed without running its exit
+    handlers."""
+    yield
+    stores = sys.modules.get("stores")
+    if stores is not None:
+        stores.SHARING.close()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--durations-file", type=Path, help="write the tests' durations to this file")
+    parser.addoption("--room", help="run the tests of this folder of src/dyno, such as engines/redis")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,11 +61,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Durations(file))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        directory = item.path.relative_to(TESTS).parts[0]
-        if directory not in IN_PROCESS or "processes" in getattr(item, "fixturenames", ()):
+        if "processes" in getattr(item, "fixturenames", ()):
             item.add_marker("processes")
+    room = config.getoption("--room")
+    if room is not None:
+        deselect_other_rooms(config, items, room)
+    # Short files are last, so that all test processes end together.
+    slow = {item.path for item in items if item.get_closest_marker("processes")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,6 +10,8 @@ from handmade import PAGE, Tape, states, whole
 
 from dyno.crash.model import State
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 OLD = b"o" * PAGE
 
 

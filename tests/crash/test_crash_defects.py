@@ -14,6 +14,8 @@ from dyno.crash import recorder
 from dyno.crash.model import State, draws, explain, shrink
 from dyno.crash.record import Record
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 STATES = 200
 SEEDS = range(1, 6)
 DEFECTS = [name for name in toys.STORES if name not in toys.SOUND]

@@ -8,6 +8,8 @@ from handmade import PAGE, Found, Tape, ends, held, states
 from dyno.crash.model import MODELS, State, draws, explain, shrink
 from dyno.crash.record import Flush, Mark, Write
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 A, B, OLD = b"A" * PAGE, b"B" * PAGE, b"o" * PAGE
 ALL = pytest.mark.parametrize("model", MODELS)
 

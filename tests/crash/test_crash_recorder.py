@@ -18,6 +18,8 @@ from dyno.crash import recorder
 from dyno.crash.model import draws
 from dyno.crash.record import Create, Flush, Hint, Mark, Record, Unlink, Write, read, replay_record
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture(autouse=True)
 def able() -> None:

@@ -9,9 +9,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from pages import ROOT
+from documentation import ROOT
+from madeup import reads, written
 from shell import Shell
-from stats.madeup import reads, written
 
 from dyno import results
 from dyno.stats.two_runs import in_turns

@@ -10,8 +10,8 @@ from typing import cast
 
 import numpy as np
 import pytest
+from documentation import ROOT, blocks, named, read, sections
 from facts import parse
-from pages import ROOT, blocks, named, read, sections
 
 from dyno.cli import compare
 from dyno.runner import plan, plan_file

@@ -15,11 +15,24 @@ from typing import Any
 
 import click
 import msgspec
-import pages
 import pytest
+from documentation import (
+    PAGES,
+    ROOT,
+    anchors,
+    blocks,
+    commands,
+    contents,
+    files,
+    links,
+    named,
+    read,
+    relative,
+    rows,
+    sections,
+)
 from facts import differences, keys, parse
 from needed import unavailable
-from pages import ROOT, blocks, named, read, rows, sections
 
 from dyno import registry
 from dyno.bundles import bundle
@@ -190,7 +203,7 @@ def test_facts_of_a_machine_are_documented(tmp_path: Path) -> None:
 
 
 def toml_blocks() -> list[str]:
-    return [block.text for page in pages.PAGES for block in blocks(pages.contents(page)) if block.language == "toml"]
+    return [block.text for page in PAGES for block in blocks(contents(page)) if block.language == "toml"]
 
 
 def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
@@ -240,14 +253,14 @@ def test_figures_of_the_statistics_are_documented(section: str, said: str) -> No
 # --- what readers copy --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", pages.PAGES, ids=pages.relative)
+@pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_relative_links_resolve(page: Path) -> None:
-    for target in pages.links(pages.contents(page)):
+    for target in links(contents(page)):
         file, _, anchor = target.partition("#")
         goal = (page.parent / file).resolve() if file else page
         assert goal.exists(), target
         if anchor:
-            assert anchor in pages.anchors(pages.contents(goal)), target
+            assert anchor in anchors(contents(goal)), target
 
 
 class Planned(Exception):
@@ -263,7 +276,7 @@ def plugin_names() -> set[str]:
 
 
 def example_commands() -> list[tuple[str, list[str]]]:
-    return [(pages.relative(page), words) for page in pages.PAGES for words in pages.commands(pages.contents(page))]
+    return [(relative(page), words) for page in PAGES for words in commands(contents(page))]
 
 
 def shell_line(value: str | list[str]) -> str:
@@ -293,7 +306,7 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATABASE_URL", "postgresql://me:secret@db.example/test")
     example = next(b.text for b in blocks(read("reference/plan-files.md")) if b.language == "toml")
-    for name, text in {"plan.toml": example, **pages.files(pages.contents(ROOT / page))}.items():
+    for name, text in {"plan.toml": example, **files(contents(ROOT / page))}.items():
         Path(name).write_text(text)
     for name in (word for word in words if word.endswith(".dyno")):
         Path(name).write_bytes(bundle.pack(ROOT / "tests/data/run-schema-3.json"))
@@ -306,10 +319,10 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
         cli.dyno.main(words, standalone_mode=False)
 
 
-@pytest.mark.parametrize("page", pages.PAGES, ids=pages.relative)
+@pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_documented_extras_exist(page: Path) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named_ = re.findall(r"(?:dyno-bench|\.)\[([\w,]+)\]['\"]", pages.contents(page))
+    named_ = re.findall(r"(?:dyno-bench|\.)\[([\w,]+)\]['\"]", contents(page))
     assert {name for names in named_ for name in names.split(",")} <= set(extras)
 
 

@@ -7,8 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+from documentation import DOCS, ROOT
 from needed import unavailable
-from pages import DOCS, ROOT
 from shell import Shell
 
 

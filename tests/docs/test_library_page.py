@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pages import blocks, read
+from documentation import blocks, read
 from shell import Shell
 
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from pages import ROOT
+from documentation import ROOT
 from plugins.vain.vain import List, Number, Object
 
 from dyno.contracts.engine import EngineSpec

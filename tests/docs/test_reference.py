@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from pages import DOCS, ROOT, named, read, rows, sections
+from documentation import DOCS, ROOT, named, read, rows, sections
 from shell import Shell
 
 from dyno import registry

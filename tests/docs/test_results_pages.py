@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pages import ROOT
+from documentation import ROOT
 from shell import Ended, Shell
 
 from dyno import results

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from documentation import named, read, rows, sections
 from facts import command
-from pages import named, read, rows, sections
 
 from dyno import registry
 from dyno.contracts.engine import EngineSpec

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 import pytest
+from documentation import DOCS, blocks, contents, files
 from needed import require, unavailable
-from pages import DOCS, blocks, contents, files
 
 from dyno import registry
 from dyno.contracts.model import UsageError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from pages import ROOT
+from documentation import ROOT
 
 import dyno
 

@@ -28,6 +28,8 @@ from dyno.engines.postgresql.server import PostgreSQL
 from dyno.engines.redis import resp
 from dyno.servers.process import Process
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 TLS = ("redis-py", "single")
 """Clients of Redis that support encryption."""
 

@@ -20,6 +20,8 @@ from dyno.contracts.suite import Opened
 from dyno.engines import synthetic
 from dyno.suites.selftest.workload import CHECKS, Synthetic
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PORT = "synthetic"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]
 TIERS = [pytest.param(spec, tier, id=spec.name) for spec in SPECS for tier in spec.tiers or (None,)]

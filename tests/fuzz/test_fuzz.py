@@ -25,6 +25,8 @@ from judge import Case, Ended, run_cases
 
 from dyno.report.formats import FORMATS
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SOAK = 10_000
 FORMS = (
     ("show", "m.json"),

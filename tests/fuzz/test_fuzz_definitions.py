@@ -15,6 +15,8 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.roles import define_suite, inline_definition
 from dyno.suites.sql.definition import HOW, KEYS, OF_CHECK, OF_TRANSACTION
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:

@@ -20,6 +20,8 @@ from dyno.report import charts, export
 from dyno.report.page import payload
 from dyno.report.tables import text
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @cache
 def old() -> Sequence[bytes]:

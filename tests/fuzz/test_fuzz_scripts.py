@@ -16,6 +16,8 @@ import pytest
 from dyno.contracts.model import UsageError
 from dyno.suites.sql.language.script import BATCH, Inputs, Statement, parse
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 GIVEN = {"client_id": 0, "scale": 10, "random_seed": 7, "default_seed": 5432, "c": "Ann"}
 SCRIPTS = (
     "\\set aid random(1, 100000 * :scale)\n\\set delta random(-5000, 5000)\nBEGIN;\n"

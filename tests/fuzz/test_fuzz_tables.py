@@ -18,6 +18,8 @@ from dyno.contracts.model import UsageError
 from dyno.suites.sql.data.generators import USAGE
 from dyno.suites.sql.data.tables import Table, block, draw, read_tables
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:

@@ -19,6 +19,8 @@ from shell import DISK, Ended, Shell, is_one_line, wait_for
 from dyno.host.filesystem import filesystem
 from dyno.selftest import CheckResult, SelfCheck, checks, run_checks
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SPOILED = Path(__file__).parent / "spoiled"
 NAMES = ("clock", "latency", "cold", "awake", "client", "stall", "same", "slower")
 TRIES = 3

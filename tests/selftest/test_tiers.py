@@ -1,4 +1,4 @@
-"""Tests the command `dyno selftest --tiers`. tests/engines/test_durability.py proves the tiers of real engines."""
+"""Tests the command `dyno selftest --tiers`. tests/selftest/test_durability.py proves the tiers of real engines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from shell import TESTS, Shell, is_one_line, wait_for
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 NOT_TRACED = ("commits", "flushed", "written", "flushes", "writes")
 KEYS = {"engine", "tier", "verdict", "why", "settings", "version", *NOT_TRACED, "mapped", "unseen"}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from stats.madeup import a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads
+from madeup import a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads
 
 from dyno.contracts.model import Tier, UsageError
 from dyno.published.claims import Finding, findings

@@ -19,6 +19,8 @@ from dyno.engines.blockio import engines
 from dyno.suites.volume import IO, Volume
 from dyno.suites.volume.workload import CHECKS
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PORT = "volume"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]
 GIVEN: tuple[Mapping[str, Any], ...] = (

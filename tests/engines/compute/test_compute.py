@@ -19,6 +19,8 @@ from dyno import registry
 from dyno.suites.compute import FIRST
 from dyno.suites.compute.workload import CHECKS, SIZES
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 CHECKER = Path(__file__).parent / "computechecks.py"
 PORT = "compute"
 NAMES = [spec.name for spec in registry.engines() if PORT in spec.ports and not spec.floor]

@@ -35,6 +35,8 @@ from dyno.servers import namespace
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def job(home: Path, engine: str = "ferretdb", tier: Tier = Tier.PROCESS, **given: str) -> Job:
     """A store in `home`, with its server, which is not started."""

@@ -25,6 +25,8 @@ from dyno.engines.mysql.tables import Transactions
 from dyno.suites.oltp import Load, SysbenchTables
 from dyno.suites.records.port import Record
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SPEC = registry.engine("mariadb")
 RESTLESS = """#!/bin/sh
 # MariaDB, whose search for its position in the group never ends, as happens to 10.11, and whose next start fails once

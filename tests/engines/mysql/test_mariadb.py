@@ -29,6 +29,8 @@ from dyno.servers import namespace
 from dyno.servers.user_server import UserServer
 from dyno.suites.records.port import Key, Record
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SPEC = registry.engine("mariadb")
 SECRET, PLAIN = "Tr1cky%2Fw%40rd%27", "Tr1cky/w@rd'"
 PACKET = 1 << 16

@@ -23,6 +23,8 @@ from dyno.engines.postgresql import Postgres
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Record
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SPEC = registry.engine("postgresql")
 CLIENTS = ("psycopg", "pq")
 LARGE = 1 << 16

@@ -35,6 +35,8 @@ from dyno.servers.user_server import UserServer
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ENGINES = ("redis", "valkey")
 CLIENTS = ("redis-py", "single", "hiredis")
 PASSWORD = "s3cr:t/@"
@@ -358,7 +360,7 @@ def test_users_server_tier_follows_from_its_settings(
 
 
 def test_sweep_leaves_stores_of_running_processes(users: Callable[..., Users], place: Path) -> None:
-    """`tests/engines/test_leftovers.py` tests that the stores of dead processes are removed."""
+    """`tests/servers/test_leftovers.py` tests that the stores of dead processes are removed."""
     mine, asked = users(), [job(place / name, tier=Tier.VOLATILE) for name in ("one", "other")]
     one, other = (replace(each, server=UserServer(mine.url())) for each in asked)
     with opened(one) as port:

@@ -23,6 +23,8 @@ from dyno.suites.objectstore import NoObject, StoreError, StoreRequest, Throttle
 from dyno.suites.objectstore.conformance import CHECKS, run_one
 from dyno.suites.objectstore.requests import run_all
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SUITE = registry.suite("objectstore")
 ENGINES: list[tuple[str, dict[str, Value]]] = [
     ("directory", {}),

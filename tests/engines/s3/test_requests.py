@@ -18,6 +18,8 @@ from dyno.contracts.suite import Job
 from dyno.suites.http import RequestOptions, Requests
 from dyno.suites.http.workload import CHECKS, digest_of, request_all
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SUITE = registry.suite("http")
 NGINX = [
     ({}, "1.1"),

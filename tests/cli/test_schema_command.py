@@ -1,0 +1,36 @@
+"""Tests `dyno schema`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from shell import TESTS
+
+from dyno.cli.schema import SCHEMAS, schema_command
+from dyno.contracts.model import UsageError
+
+RUN = TESTS / "data/run-schema-3.json"
+
+
+def print_schema(*words: str) -> str:
+    return CliRunner().invoke(schema_command, words, standalone_mode=False, catch_exceptions=False).output
+
+
+def test_schemas_are_listed_without_a_name() -> None:
+    assert print_schema().split() == list(SCHEMAS)
+
+
+@pytest.mark.parametrize(("name", "line"), [("run", 0), ("trial", 1)])
+def test_schema_declares_every_key_of_a_line(name: str, line: int) -> None:
+    schema = json.loads(print_schema(name))
+    declared = schema["$defs"][schema["$ref"].rpartition("/")[2]]
+    keys = json.loads(RUN.read_text().splitlines()[line]).keys() - {"kind", "crc32"}
+    assert keys <= declared["properties"].keys()
+    assert set(declared["required"]) - {"kind"} <= keys
+
+
+def test_unknown_schema_is_refused() -> None:
+    with pytest.raises(UsageError, match="schema"):
+        print_schema("rnu")

@@ -1,0 +1,320 @@
+"""Guards `dyno crash` through the shell. It finds and describes lost commits of engines that are known to lose some,
+and no loss in engines that are known to keep all. Its results can be read, however the command ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from needed import require, unavailable
+from shell import TESTS, Shell, is_one_line, wait_for
+
+from dyno import registry
+from dyno.cli.selftest import crash_command
+from dyno.contracts.model import UsageError
+from dyno.crash import device, recorder
+from dyno.host import directories
+from dyno.runner.work_directory import fast_root, find_dead
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+KEYS = {"engine", "tier", "settings", "version", "verdict", "why", "traced", "model", "system", "faults", "notes"}
+WAYS = {"killed", "cut", "recovery", "birth", "device"}
+
+
+@pytest.fixture
+def shell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    shell.plugins = [TESTS / "plugins" / "careless"]
+    # Each command starts a few hundred processes and recoveries, on machines of any speed.
+    monkeypatch.setattr("shell.PATIENCE", 3_000.0)
+    # A separate cache keeps results of careless engines out of the user's cache. It links to the installed programs.
+    cache = shell.home / "cache" / "dyno"
+    cache.mkdir(parents=True)
+    (cache / "programs").symlink_to(directories.cache() / "programs")
+    shell.given["XDG_CACHE_HOME"] = str(cache.parent)
+    return shell
+
+
+def crashed(shell: Shell, *arguments: object, status: int) -> list[dict[str, Any]]:
+    """The rows of the file of a command that ends with this status and leaves nothing behind."""
+    path = shell.home / "crash.json"
+    ended = shell.dyno("crash", "--untraced", "-o", path, "--overwrite", *arguments)
+    assert ended.status == status, ended
+    assert shell.left() == [] and states_left(shell) == []
+    header, *rows = map(json.loads, path.read_text().splitlines())
+    assert header["kind"] == "crash" and all(row.pop("kind") == "row" for row in rows)
+    assert all(row.keys() == KEYS | WAYS for row in rows)
+    return rows
+
+
+def states_left(shell: Shell) -> list[Path]:
+    """Directories where a command that has ended built states. Other commands on this machine may still run."""
+    return list(find_dead(fast_root(shell.work)))
+
+
+def able(*names: str) -> None:
+    for name in names:
+        require(registry.engine(name))
+    if why := recorder.explain_unavailability():
+        unavailable(why)
+
+
+def words(row: dict[str, Any]) -> str:
+    return " ".join(line for fault in row["faults"] for line in fault["witness"])
+
+
+# -- power cuts ----------------------------------------------------------------------------------------------
+
+
+def test_engines_that_lose_nothing_get_verdict_held(shell: Shell) -> None:
+    able("sqlite", "lmdb")
+    asked = ("sqlite,lmdb", "--tier", "power", "--kills", "3", "--states", "30")
+    rows = crashed(shell, *asked, status=0)
+    assert [(row["engine"], row["verdict"], row["why"]) for row in rows] == [
+        ("sqlite", "held", ""),
+        ("lmdb", "held", ""),
+    ]
+    assert [row["cut"]["outcomes"] for row in rows] == [{"ok": 30}] * 2
+    assert [row["killed"]["outcomes"] for row in rows] == [{"ok": 3}] * 2
+    assert all(row["recovery"]["outcomes"].keys() == {"ok"} for row in rows)
+    # Maintenance must be among the cut operations, or else the test would prove little.
+    assert rows[0]["cut"]["seldom"] == 10
+
+
+def test_time_limit_reduces_the_number_of_crashes(shell: Shell) -> None:
+    able("sqlite", "lmdb")
+    asked = ("sqlite,lmdb", "--tier", "power", "--kills", 100_000, "--states", 100_000, "--within", "8s")
+    for row in crashed(shell, *asked, status=0):
+        assert all(0 < row[way]["count"] < 100_000 for way in ("killed", "cut", "recovery", "birth"))
+        (note,) = row["notes"]
+        assert note.startswith(f"as often as the time allowed: killed {row['killed']['count']:,} of 100,000, cut ")
+    # With enough time, the counts are as requested.
+    (row,) = crashed(shell, "sqlite", "--tier", "power", "--kills", 1, "--states", 5, "--within", "1m", status=0)
+    assert row["cut"]["count"] == 5 and row["notes"] == []
+
+
+def test_unflushed_journal_removal_loses_exactly_the_last_commit(shell: Shell) -> None:
+    able("sqlite")
+    (row,) = crashed(shell, "careless-sqlite", "--kills", "2", "--states", "60", status=1)
+    assert row["verdict"] == "broken" and row["killed"]["outcomes"] == {"ok": 2}
+    assert row["cut"]["outcomes"].keys() == {"ok", "lost"} and row["cut"]["lost"] == 1
+    assert "the removal of store/records.sqlite-journal was lost" in words(row)
+    (lost,) = [fault for fault in row["faults"] if fault["when"] == "cut"]
+    assert lost["held"] == lost["acknowledged"] - 1
+
+
+def test_unflushed_root_page_loses_exactly_the_last_commit(shell: Shell) -> None:
+    able("lmdb")
+    keep = shell.home / "stores"
+    own = keep / "careless-lmdb-power-cut-lost" / "letter.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("dear")
+    (row,) = crashed(shell, "careless-lmdb", "--kills", "0", "--states", "60", "--keep", keep, status=1)
+    assert row["verdict"] == "broken" and row["killed"] is None
+    assert row["cut"]["outcomes"].keys() == {"ok", "lost"} and row["cut"]["lost"] == 1
+    assert "store/data.mdb" in words(row)
+    # The kept store can be opened by hand, and overwrites nothing.
+    stores = set(keep.iterdir()) - {own.parent}
+    assert {Path(fault["directory"]) for fault in row["faults"]} == stores
+    assert all((place / "store" / "data.mdb").exists() for place in stores)
+    assert own.read_text() == "dear" and keep / f"{own.parent.name}-2" in stores
+
+
+# -- killed processes ----------------------------------------------------------------------------------------
+
+
+def test_commits_buffered_only_in_memory_break_tier_process(shell: Shell) -> None:
+    able("rocksdb")
+    (row,) = crashed(shell, "careless-rocksdb", "--kills", "6", status=1)
+    assert row["verdict"] == "broken" and row["why"].startswith("killed: ")
+    assert row["killed"]["outcomes"].keys() <= {"ok", "lost"} and row["killed"]["lost"] > 0
+    # Tier process promises nothing about a power cut.
+    assert row["cut"] is None
+    assert "acknowledged commits are not there" in row["faults"][0]["why"]
+
+
+def test_engine_that_kills_its_opener_counts_as_crash(shell: Shell) -> None:
+    able("sqlite")
+    (row,) = crashed(shell, "careless-dying", "--kills", "3", status=1)
+    assert row["killed"]["outcomes"]["crash"] >= 1
+    assert "signal SIGBUS" in row["faults"][0]["why"]
+
+
+def test_files_left_open_do_not_fail_later_stores(shell: Shell) -> None:
+    able("sqlite")
+    (row,) = crashed(shell, "careless-leaking", "--kills", "4", status=0)
+    assert row["killed"]["outcomes"] == {"ok": 4}
+
+
+def test_killed_server_keeps_its_commits(shell: Shell) -> None:
+    able("redis")
+    (row,) = crashed(shell, "redis", "--tier", "process", "--kills", "3", status=0)
+    assert row["killed"]["outcomes"] == {"ok": 3}
+
+
+def test_engine_without_transactions_is_tested_without_them(shell: Shell) -> None:
+    """zarr, of the port `arrays`, has no transactions."""
+    able("zarr")
+    (row,) = crashed(shell, "zarr", "--kills", "4", status=0)
+    assert row["killed"]["outcomes"] == {"ok": 4}
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nosuch",), "engine nosuch is not known"),
+        (("fio",), "engine fio has no port of a suite that proves tiers"),
+        (("sqlite", "--tier", "forever"), "tier forever is not known"),
+        (("sqlite", "--model", "fat"), "'fat' is not one of"),
+        (("sqlite", "--states", "-1"), "-1 is not in the range"),
+        (("sqlite", "-o", "."), "a directory"),
+    ],
+)
+def test_invalid_arguments_are_refused_in_one_line(shell: Shell, arguments: Iterable[str], said: str) -> None:
+    status, out, err = shell.dyno("crash", *arguments)
+    assert (status, out) == (2, "") and is_one_line(err) and said in err
+
+
+def test_cuts_are_refused_without_the_native_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dyno._native", ModuleType("dyno._native"))
+    with pytest.raises(UsageError, match=r"the native recorder, .* --states 0 leaves the kills"):
+        crash_command.main(["lmdb", "--tier", "power"], standalone_mode=False)
+
+
+def test_file_of_another_kind_is_never_overwritten(shell: Shell) -> None:
+    path = shell.home / "crash.json"
+    path.write_text("mine")
+    for more in ((), ("--overwrite",)):
+        status, out, err = shell.dyno("crash", "sqlite", "--kills", "1", "-o", path, *more)
+        assert (status, out) == (2, "") and is_one_line(err) and path.read_text() == "mine"
+
+
+def test_interrupted_command_leaves_only_a_valid_file(shell: Shell) -> None:
+    able("sqlite", "redis")
+    path = shell.home / "crash.json"
+    asked = ("sqlite,redis", "--tier", "process", "--kills", "1", "--untraced", "-o", path)
+    with shell.started("crash", "redis,sqlite", "--tier", "process", "--kills", "100000", "-o", path) as process:
+        wait_for(lambda: any(shell.work.rglob("home/server/redis.sock")))
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    assert shell.left() == [] and states_left(shell) == []
+    assert json.loads(path.read_text())["kills"] == 100_000
+    assert shell.dyno("crash", *asked, "--overwrite").status == 0
+
+
+def test_results_appear_in_list_and_in_later_reports(shell: Shell) -> None:
+    able("sqlite")
+    assert "killed" not in shell.dyno("list", "engines").out
+    crashed(shell, "sqlite", "--tier", "process", "--kills", "2", status=0)
+    listed = shell.dyno("list", "engines").out
+    assert "Tiers tested by dyno crash" in listed and "2 ok" in listed
+    asked = ("records", "-e", "sqlite", "--tier", "process", "-p", "records=20", "--samples", "1")
+    ended = shell.dyno("run", *asked, "-o", shell.file)
+    assert ended.status == 0, ended
+    said = "crashed here: sqlite, tier process"
+    page = shell.home / "page.html"
+    assert shell.dyno("report", shell.file, "-o", page).status == 0
+    told = [shell.dyno("show", shell.file).out, shell.dyno("show", shell.file, "--markdown").out, page.read_text()]
+    assert all(said in text and "killed 2: 2 ok" in text for text in told)
+
+
+# -- a real file system --------------------------------------------------------------------------------------
+
+
+def mounts() -> list[str]:
+    """Backing files of loop devices in use, and mounts of loop devices."""
+    used = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    return [*used, *(line for line in Path("/proc/mounts").read_text().splitlines() if line.startswith("/dev/loop"))]
+
+
+def able_to_mount(system: str) -> None:
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        # Mounting needs root and FUSE, which can't be installed.
+        pytest.skip("only root mounts")
+    if why := device.explain_unavailability(system):
+        unavailable(why)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("system", device.SYSTEMS)
+def test_real_file_system_shows_losses_the_model_allows(shell: Shell, system: str) -> None:
+    able("sqlite")
+    able_to_mount(system)
+    before = mounts()
+    asked = ("careless-sqlite", "--kills", "0", "--states", "60", "--device", system)
+    (row,) = crashed(shell, *asked, status=1)
+    assert row["system"] == system and sum(row["device"]["outcomes"].values()) == 60
+    assert row["device"]["outcomes"].keys() == {"ok", "lost"} and row["device"]["lost"] == 1
+    assert f"{system} shows what the model ext4 allows: lost" in row["notes"]
+    asked = ("sqlite:journal_mode=delete", "--tier", "power", "--kills", "0", "--states", "60", "--device", system)
+    (row,) = crashed(shell, *asked, status=0)
+    assert row["device"]["outcomes"] == {"ok": 60}
+    assert mounts() == before
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_loop_device_is_removed_after_interrupt_or_kill(shell: Shell, how: signal.Signals) -> None:
+    able("sqlite")
+    able_to_mount("ext4")
+    before = mounts()
+    asked = ("sqlite", "--tier", "power", "--kills", "0", "--states", "40", "--device", "ext4", "--untraced")
+    with shell.started("crash", *asked) as process:
+        wait_for(lambda: mounts() != before)
+        process.send_signal(how)
+        process.wait()
+        # The kernel removes them when the last process has ended.
+        wait_for(lambda: mounts() == before)
+    assert shell.dyno("crash", "sqlite", "--tier", "process", "--kills", "1", "--untraced").status == 0
+    assert shell.left() == [] and states_left(shell) == []
+
+
+# -- known findings ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("engine", "model", "states", "found", "witness"),
+    [
+        ("careless-sqlite:how=wal-off", "ext4", 300, {"lost"}, "store/records.sqlite"),
+        ("careless-sqlite:how=wal-normal", "ext4", 300, {"lost"}, "store/records.sqlite-wal"),
+        ("careless-duckdb", "ext4", 2_000, {"refused"}, "at 12288 of store/records.duckdb"),
+        ("careless-filestorage", "ext4", 800, {"refused"}, "store/Data.fs.pack"),
+        ("careless-leveldb", "posix", 300, {"lost"}, "the name store/"),
+        ("redis", "ordered", 1_500, {"refused"}, "appendonlydir"),
+        ("careless-influxdb", "ext4", 20, {"hang"}, "_series"),
+        ("careless-questdb", "ext4", 80, {"corrupt"}, "server/questdb/db/"),
+        ("careless-duckdb", "posix", 200, {"refused"}, "store/records.duckdb"),
+        ("careless-postgresql", "ext4", 400, set(), "base/"),
+        ("careless-mariadb", "ext4", 120, set(), ""),
+        # Includes a torn write of 16 KiB.
+        ("mariadb", "ext4", 500, {"corrupt"}, ""),
+    ],
+)
+def test_known_faults_are_found_again(
+    shell: Shell, engine: str, model: str, states: int, found: set[str], witness: str
+) -> None:
+    able(engine.partition(":")[0].removeprefix("careless-"))
+    asked = (engine, "--tier", "power", "--kills", "0", "--states", states, "--model", model)
+    (row,) = crashed(shell, *asked, status=1)
+    assert row["cut"]["outcomes"].keys() - {"ok"} >= found and len(row["cut"]["outcomes"]) > 1
+    assert witness in words(row)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["sqlite", "sqlite:journal_mode=delete", "lmdb", "rocksdb", "postgresql"])
+def test_strong_settings_lose_nothing(shell: Shell, engine: str) -> None:
+    able(engine.partition(":")[0])
+    (row,) = crashed(shell, engine, "--tier", "power", "--kills", "20", "--states", "400", status=0)
+    assert row["verdict"] == "held"

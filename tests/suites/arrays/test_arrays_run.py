@@ -1,0 +1,170 @@
+"""Runs the arrays suite like a user: every engine that can run here, on files and servers, with the facts of each
+phase; and an engine with slightly wrong answers, whose cells are void.
+"""
+
+from __future__ import annotations
+
+import pytest
+from needed import require, unavailable, used
+from shell import TESTS, Shell
+
+from dyno import registry
+from dyno.host import confine
+from dyno.suites.arrays.dataset import ROW_BYTES
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+SUITE = registry.suite("arrays")
+ROWS, MORE_ROWS = 30_000, 200_000
+"""Enough rows that opening a file doesn't read all of it ahead. Engines with several columns per block need more
+rows.
+"""
+
+WRITE = ("--phases", "write")
+
+
+def few(*words: object, rows: int = ROWS) -> list[str]:
+    """Flags of a small table, for the parameters that the phases in `words` use."""
+    given = used("arrays", words, {"rows": rows, "slices": 4, "slice_rows": 50, "updates": 3, "repeats": 2})
+    return [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
+
+
+PHASES = [phase.name for phase in SUITE.phases]
+ENGINES = (
+    "numpy_memory",
+    "numpy_memmap",
+    "sqlite",
+    "duckdb",
+    "hdf5",
+    "zarr",
+    "parquet",
+    "tiledb",
+    "chdb",
+    "wendelin",
+)
+
+
+def moved(rows: int) -> dict[str, int]:
+    """Bytes per unit of a phase: a row, a sum, a slice."""
+    sums = ("read-sum-cold", "read-sum-pandas-cold", "read-sum-hot", "read-sum-pandas-hot")
+    whole = {**dict.fromkeys(sums, rows * 8), "read-column-stats": rows * 24}
+    return {"write": ROW_BYTES, "append": ROW_BYTES, "read-slice": 50 * ROW_BYTES, "update-slice": 50 * 16, **whole}
+
+
+def need(engine: str) -> None:
+    require(registry.engine(engine).reduce_to_port("arrays"))
+
+
+def run(shell: Shell, engine: str, *words: object, rows: int = ROWS) -> dict[str, dict[str, object]]:
+    ended = shell.dyno(
+        "run",
+        "arrays",
+        "-e",
+        engine,
+        *few(*words, rows=rows),
+        "--samples",
+        1,
+        "-o",
+        shell.file,
+        "--overwrite",
+        *words,
+    )
+    assert ended.status == 0, ended.out + ended.err
+    cells = shell.cells()
+    assert all(cell["valid"] for cell in cells.values()), {key: cell["why"] for key, cell in cells.items()}
+    return {phase: cell for (name, phase), cell in cells.items() if name == engine}
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "postgresql", "mariadb"])
+def test_all_phases_are_valid_and_cold_phases_cold(engine: str, shell: Shell) -> None:
+    need(engine)
+    rows = MORE_ROWS if engine == "duckdb" else ROWS
+    spec, found = registry.engine(engine), run(shell, engine, rows=rows)
+    wanted = [name for name in PHASES if not (spec.in_memory and name.endswith("-cold"))]
+    gaps = {gap.check for gap in spec.gaps}
+    assert list(found) == [name for name in wanted if name != "update-slice" or "updates" not in gaps]
+    samples = {
+        sample["phase"]: sample for line in shell.attempts(engine) for sample in line["samples"] if not sample["void"]
+    }
+    for name, sample in samples.items():
+        assert sample["checked"] > 0, name
+        if name.endswith("-cold"):
+            assert (sample["temperature"], sample["operations"]) == ("cold", 1)
+        assert sample["bytes"] == sample["items"] * moved(rows)[name], name
+    assert samples["write"]["items"] == rows and samples["append"]["items"] == rows // 100
+    assert samples["append"]["facts"] == {"array_bytes": (rows + rows // 100) * ROW_BYTES}
+    if not spec.in_memory:
+        # Random numbers don't compress to a quarter of their size.
+        assert samples["write"]["bytes_on_disk"] > rows * ROW_BYTES / 4
+
+
+def test_server_start_does_not_warm_cold_phases(shell: Shell) -> None:
+    need("wendelin")
+    results = run(shell, "wendelin:blocks=ZBlk1+storage=zeo", "--phases", "write,read-sum-cold,read-sum-pandas-cold")
+    assert list(results) == ["write", "read-sum-cold", "read-sum-pandas-cold"]
+    for line in shell.attempts("wendelin"):
+        cold = [sample for sample in line["samples"] if sample["phase"].endswith("-cold")]
+        assert [sample["temperature"] for sample in cold] == ["cold", "cold"]
+
+
+@pytest.mark.parametrize(("engine", "limit_mib"), [("numpy_memmap", 160), ("wendelin:pages_mib=32", 256)])
+def test_array_larger_than_memory_limit_is_summed(engine: str, limit_mib: int, shell: Shell) -> None:
+    need(engine.partition(":")[0])
+    limit_bytes = limit_mib << 20
+    try:
+        with confine.create_group(limit_bytes, shell.home / "tried.group"):
+            pass
+    except confine.CannotConfine as why:
+        unavailable(str(why))
+    rows = limit_bytes * 3 // 2 // ROW_BYTES + 1
+    phases, limit = "write,read-sum-cold", f"{limit_bytes / 2**30:g}"
+    results = run(shell, engine, "--phases", phases, "--confine", limit, rows=rows)
+    assert list(results) == phases.split(",")
+    (line,) = shell.attempts(engine.partition(":")[0])
+    samples = {sample["phase"]: sample for sample in line["samples"]}
+    assert samples["read-sum-cold"]["temperature"] == "cold"
+    # By then, the rows that exceeded the first phase's budget are inserted too.
+    assert samples["read-sum-cold"]["facts"]["array_bytes"] > 1.5 * limit_bytes
+    assert 0 < line["resources"]["peak_anonymous_bytes"] < limit_bytes
+
+
+def test_appends_are_limited_to_rows_left_to_append(shell: Shell) -> None:
+    need("parquet")
+    # The number of appends is at most the number of rows left to append.
+    run(shell, "parquet", "--phases", "write,append", "-p", "appends=1000")
+    for line in shell.attempts("parquet"):
+        append = next(sample for sample in line["samples"] if sample["phase"] == "append")
+        assert (append["operations"], append["items"]) == (ROWS // 100, ROWS // 100)
+
+
+def test_single_phase_without_write_finds_table_loaded(shell: Shell) -> None:
+    need("numpy_memmap")
+    # The second trial begins with a copy of the first one's table.
+    results = run(shell, "numpy_memmap", "--phases", "read-sum-cold,append", "--samples", 2)
+    assert list(results) == ["read-sum-cold", "append"]
+
+
+def test_integer_column_is_summed(shell: Shell) -> None:
+    need("numpy_memmap")
+    results = run(
+        shell, "numpy_memmap", "--phases", "read-sum-hot,read-sum-pandas-hot", "-p", "column=explanation_uid"
+    )
+    assert list(results) == ["read-sum-hot", "read-sum-pandas-hot"]
+
+
+@pytest.mark.parametrize(("how", "said"), [("half", "the sum of quantity"), ("one", "the sum of node_uid")])
+def test_slightly_wrong_sum_voids_the_cell(how: str, said: str, shell: Shell) -> None:
+    need("numpy_memory")
+    shell.plugins = [TESTS / "plugins" / "lossy"]
+    engine = f"lossy:how={how}"
+    ended = shell.dyno("run", "arrays", "-e", engine, *few(*WRITE), "--samples", 1, "-o", shell.file, *WRITE)
+    # Only the null engine was measured.
+    assert ended.status == 3, ended.out + ended.err
+    (cell,) = (cell for (name, _), cell in shell.cells().items() if name == engine)
+    assert not cell["valid"] and said in cell["why"]
+
+
+def test_two_clients_are_refused(shell: Shell) -> None:
+    need("numpy_memory")
+    ended = shell.run_here("run", "arrays", "-e", "numpy_memory", "--clients", 2, *few())
+    assert ended.status == 2 and "client" in ended.err
