@@ -940,7 +940,7 @@ def test_pause_cpu_time_excludes_operations(loop: str) -> None:
 
     paused = sum(once(slices(), loop=loop).paused)
     # The pauses are two checks and the building of one slice: the first slice was built before the phase began.
-    assert 110 * MS <= paused <= 150 * MS
+    assert 110 * MS <= paused < 200 * MS
 
 
 def test_building_bulk_items_counts_as_pause() -> None:
@@ -956,7 +956,7 @@ def test_building_bulk_items_counts_as_pause() -> None:
     works: list[Operations | Bulk] = [Bulk(call, feed(), 1, lambda answer, taken: taken) for _ in range(2)]
     paused = sum(once(works).paused)
     # The first slice of the first call doesn't count: it was built before the phase began.
-    assert 110 * MS <= paused <= 150 * MS
+    assert 110 * MS <= paused < 200 * MS
 
 
 def test_first_bulk_items_are_built_before_ready() -> None:
