@@ -14,7 +14,7 @@ from dyno.measure.tally import Tally
 from dyno.report import export
 from dyno.results import read
 
-RUN = TESTS / "data" / "run-schema-2.json"
+RUN = TESTS / "data" / "run-schema-3.json"
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)

@@ -210,7 +210,7 @@ DAMAGED = (
     damaged(lambda lines: [b"[1, 2]\n"], "a list", "{file} is not a run file of dyno"),
     damaged(lambda lines: [b"suite,engine\nrecords,memory\n"], "not JSON", "{file} is not a run file of dyno"),
     damaged(lambda lines: [bytes(range(128, 256))], "binary", "{file} is not a run file of dyno"),
-    damaged(header(schema=99), "later schema", "{file} has schema 99; this dyno reads 1, 2, 3 and 4"),
+    damaged(header(schema=99), "later schema", "{file} has schema 99; this dyno reads 3 and 4"),
     damaged(inserted(b'{"kind":"tri'), "line torn in the middle", "{file} is damaged in line 2"),
     damaged(inserted(b"\0" * 50, 3), "zeros", "{file} is damaged in line 4"),
     damaged(inserted(b'{"kind":"trial"}'), "empty trial", "{file} is damaged"),

@@ -38,9 +38,7 @@ from dyno.results import Attempt, Run
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-FILES = [TESTS / "data" / f"run-schema-{schema}.json" for schema in (1, 2)]
-NEW = FILES[-1]
-SQLITE = "sqlite:journal_mode=delete"
+RUN = TESTS / "data" / "run-schema-3.json"
 TYPES = {
     fields.TEXT: pyarrow.string(),
     fields.INTEGER: pyarrow.int64(),
@@ -52,14 +50,9 @@ TYPES = {
 TABLES = {"cells": export.cells, "samples": export.samples}
 
 
-@pytest.fixture(params=FILES, ids=["schema 1", "schema 2"])
-def run(request: pytest.FixtureRequest) -> Run:
-    return results.load(request.param)
-
-
 @pytest.fixture
-def new() -> Run:
-    return results.load(NEW)
+def run() -> Run:
+    return results.load(RUN)
 
 
 def written(run: Run, name: str) -> pyarrow.Table:
@@ -105,11 +98,11 @@ def test_columns_keep_names_and_types_without_values(run: Run, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_unmeasured_run_has_all_columns(new: Run, name: str) -> None:
-    nothing = dataclasses.replace(new, attempts=())
-    assert written(nothing, name).schema.equals(written(new, name).schema)
+def test_unmeasured_run_has_all_columns(run: Run, name: str) -> None:
+    nothing = dataclasses.replace(run, attempts=())
+    assert written(nothing, name).schema.equals(written(run, name).schema)
     head = next(csv.reader(io.StringIO(export.as_csv(TABLES[name](nothing)))))
-    assert head == written(new, name).schema.names
+    assert head == written(run, name).schema.names
 
 
 @pytest.mark.parametrize(
@@ -125,10 +118,10 @@ def test_unmeasured_run_has_all_columns(new: Run, name: str) -> None:
     ids=("integers", "numbers", "booleans", "a word", "a boolean", "large"),
 )
 def test_parameter_column_type_fits_all_values(
-    new: Run, values: tuple[object, ...], kind: pyarrow.DataType, shown: set[object]
+    run: Run, values: tuple[object, ...], kind: pyarrow.DataType, shown: set[object]
 ) -> None:
     for name in TABLES:
-        found = written(with_param(new, "rate", *values), name)
+        found = written(with_param(run, "rate", *values), name)
         assert found.schema.field("param_rate").type == kind
         assert set(found["param_rate"].to_pylist()) == shown
 
@@ -156,10 +149,10 @@ def test_every_column_is_documented_with_its_type() -> None:
     assert {**documented("A row for each sample"), **measured(fields.SAMPLES)} == export.SAMPLES
 
 
-def test_metadata_is_documented(new: Run) -> None:
+def test_metadata_is_documented(run: Run) -> None:
     said = documented("What goes with the rows")
-    assert {name.strip("`") for name in said.values()} == set(export.describe_run(new))
-    ours = {name.decode() for name in written(new, "cells").schema.metadata if name.startswith(b"dyno.")}
+    assert {name.strip("`") for name in said.values()} == set(export.describe_run(run))
+    ours = {name.decode() for name in written(run, "cells").schema.metadata if name.startswith(b"dyno.")}
     assert set(said) == ours
 
 
@@ -233,10 +226,10 @@ def test_cell_figures_follow_from_their_samples(run: Run) -> None:
         assert all(s["doubts"] == row["doubts"] for s in ours)
 
 
-def test_server_usage_and_lateness_have_columns(new: Run) -> None:
-    histogram = next(s.histogram for a in new.attempts for s in a.samples if s.histogram)
+def test_server_usage_and_lateness_have_columns(run: Run) -> None:
+    histogram = next(s.histogram for a in run.attempts for s in a.samples if s.histogram)
     used = {name: at for at, name in enumerate(USED)}
-    found = at_first(new, SQLITE, "mixed", server=used, response=histogram, late=histogram)
+    found = at_first(run, "sqlite", "mixed", server=used, response=histogram, late=histogram)
     (row,) = (r for r in read(found, "samples") if r["server_read_bytes"] is not None)
     assert [row[f"server_{name}"] for name in USED] == list(range(len(USED)))
     assert row["late_p50_ns"] == row["response_p50_ns"] is not None
@@ -248,13 +241,13 @@ FIGURES = {at for at, kind in export.SAMPLES.items() if kind in (fields.INTEGER,
 }
 
 
-def test_invalid_row_has_reason_but_no_figures(new: Run) -> None:
+def test_invalid_row_has_reason_but_no_figures(run: Run) -> None:
     """One wrong answer voids the samples of all blocks."""
-    spoilt = at_first(new, SQLITE, "mixed", void="record 3: got None")
+    spoilt = at_first(run, "sqlite", "mixed", void="record 3: got None")
     for name, count in (("cells", 1), ("samples", 3)):
         bad = [row for row in read(spoilt, name) if not row["valid"]]
         assert [(row["engine"], row["phase"], row["why"]) for row in bad] == [
-            (SQLITE, "mixed", "void: record 3: got None")
+            ("sqlite", "mixed", "void: record 3: got None")
         ] * count
         for row in bad:
             assert [at for at in FIGURES & set(row) if row[at] is not None] == []
@@ -262,18 +255,18 @@ def test_invalid_row_has_reason_but_no_figures(new: Run) -> None:
     assert all(row["per_second"] for row in read(spoilt, "samples") if row["valid"])
 
 
-def test_samples_of_retried_trials_are_invalid(new: Run) -> None:
-    first = new.attempts[0]
+def test_samples_of_retried_trials_are_invalid(run: Run) -> None:
+    first = run.attempts[0]
     again = dataclasses.replace(
-        new,
+        run,
         attempts=(
             dataclasses.replace(first, outcome="crash"),
             dataclasses.replace(first, attempt=1),
-            *new.attempts[1:],
+            *run.attempts[1:],
         ),
     )
     rows = read(again, "samples")
-    assert len(rows) == len(read(new, "samples")) + len(first.samples)
+    assert len(rows) == len(read(run, "samples")) + len(first.samples)
     bad = [row for row in rows if not row["valid"]]
     assert {(row["block"], row["attempt"], row["why"]) for row in bad} == {
         (first.block, 0, "crash: a later attempt took its place")
@@ -286,10 +279,10 @@ def test_samples_of_retried_trials_are_invalid(new: Run) -> None:
     [{"histogram": "junk"}, {"device": {"read_bytes": "much"}}, {"device": {"read_bytes": 2**70}}, {"ended_by": 5}],
     ids=str,
 )
-def test_value_unfit_for_its_column_is_damage(new: Run, changed: Mapping[str, Any]) -> None:
-    found = at_first(new, "lmdb", "mixed", **changed)
+def test_value_unfit_for_its_column_is_damage(run: Run, changed: Mapping[str, Any]) -> None:
+    found = at_first(run, "lmdb", "mixed", **changed)
     later = dataclasses.replace(
-        new, attempts=(dataclasses.replace(new.attempts[0], started="later"), *new.attempts[1:])
+        run, attempts=(dataclasses.replace(run.attempts[0], started="later"), *run.attempts[1:])
     )
     for run in (found, later):
         with pytest.raises(UsageError, match=r"is damaged: \w+") as caught:
@@ -300,14 +293,14 @@ def test_value_unfit_for_its_column_is_damage(new: Run, changed: Mapping[str, An
 # -- by other programs ----------------------------------------------------------------------------------------
 
 
-def test_metadata_identifies_the_run(new: Run) -> None:
+def test_metadata_identifies_the_run(run: Run) -> None:
     for name in TABLES:
-        said = {key.decode(): value.decode() for key, value in written(new, name).schema.metadata.items()}
-        assert (said["dyno.suite"], said["dyno.created"]) == ("records", new.header.created)
-        assert (said["dyno.schema"], said["dyno.version"]) == ("1", new.header.dyno)
-        assert json.loads(said["dyno.machine"]) == new.recorded["host"]
-        assert json.loads(said["dyno.plan"]) == new.recorded["plan"]
-        assert json.loads(said["dyno.machine_doubts"]) == export.as_data(new)["machine_doubts"]
+        said = {key.decode(): value.decode() for key, value in written(run, name).schema.metadata.items()}
+        assert (said["dyno.suite"], said["dyno.created"]) == ("records", run.header.created)
+        assert (said["dyno.schema"], said["dyno.version"]) == ("1", run.header.dyno)
+        assert json.loads(said["dyno.machine"]) == run.recorded["host"]
+        assert json.loads(said["dyno.plan"]) == run.recorded["plan"]
+        assert json.loads(said["dyno.machine_doubts"]) == export.as_data(run)["machine_doubts"]
 
 
 def test_duckdb_reads_both_tables(run: Run, tmp_path: Path) -> None:
@@ -324,10 +317,13 @@ def test_duckdb_reads_both_tables(run: Run, tmp_path: Path) -> None:
         assert len(few) == (len(wanted) if run.plan.samples < 3 else 0)
 
 
-def test_csv_and_json_samples_equal_parquet_rows(new: Run) -> None:
-    spoilt = with_param(at_first(new, "lmdb", "mixed", void='got "a|b"\nexpected c,d'), "rate", 1000.0, "max")
+def test_csv_and_json_samples_equal_parquet_rows(run: Run) -> None:
+    spoilt = with_param(at_first(run, "lmdb", "mixed", void='got "a|b"\nexpected c,d'), "rate", 1000.0, "max")
     table = export.samples(spoilt)
-    rows = [{**row, "started": row["started"].isoformat() + "+00:00"} for row in read(spoilt, "samples")]
+    rows = [
+        {**row, "started": row["started"].isoformat(timespec="milliseconds") + "+00:00"}
+        for row in read(spoilt, "samples")
+    ]
     assert json.loads(export.table_json(table, spoilt))["samples"] == rows
     text = list(csv.DictReader(io.StringIO(export.as_csv(table)), strict=True))
     assert text == [{name: plain(value) for name, value in row.items()} for row in rows]
@@ -337,24 +333,24 @@ def plain(value: object) -> str:
     return "" if value is None else ";".join(value) if isinstance(value, list) else str(value)
 
 
-def test_json_of_samples_identifies_the_run(new: Run) -> None:
-    found = json.loads(export.table_json(export.samples(new), new))
-    assert {name: found[name] for name in export.describe_run(new)} == json.loads(
-        json.dumps(export.describe_run(new))
+def test_json_of_samples_identifies_the_run(run: Run) -> None:
+    found = json.loads(export.table_json(export.samples(run), run))
+    assert {name: found[name] for name in export.describe_run(run)} == json.loads(
+        json.dumps(export.describe_run(run))
     )
-    assert found["machine"] == new.recorded["host"]
+    assert found["machine"] == run.recorded["host"]
 
 
 # -- Markdown -------------------------------------------------------------------------------------------------
 
 
-def test_markdown_begins_with_plan_and_machine(new: Run) -> None:
-    title, _, *facts = as_markdown(new).splitlines()[:5]
-    assert title == f"**records**: lmdb, {SQLITE}. 3 of 3 trials of each row; median and 95 % interval over trials."
+def test_markdown_begins_with_plan_and_machine(run: Run) -> None:
+    title, _, *facts = as_markdown(run).splitlines()[:5]
+    assert title == "**records**: sqlite, lmdb. 3 of 3 trials of each row; median and 95 % interval over trials."
     asked, machine, measured = facts
-    assert asked.startswith("- plan: `records=200 value_size=150 ") and asked.endswith("seed 1")
+    assert asked.startswith("- plan: `records=100 value_size=150 ") and asked.endswith("seed 1")
     assert machine.startswith("- machine: AMD EPYC, 2 cores, ")
-    assert measured.startswith("- measured: 2026-11-20, dyno 0.1.0, the native loop (")
+    assert measured.startswith("- measured: 2026-11-25, dyno 0.1.0, the native loop (")
 
 
 def tables(shown: str) -> list[list[list[str]]]:
@@ -362,15 +358,15 @@ def tables(shown: str) -> list[list[list[str]]]:
     return [[[c.strip(" ") for c in line.split("|")[1:-1]] for line in table.splitlines()] for table in found]
 
 
-def test_markdown_figures_are_right_aligned_with_unbroken_units(new: Run) -> None:
-    for head, rule, *lines in tables(as_markdown(with_param(new, "records", 200, 300))):
+def test_markdown_figures_are_right_aligned_with_unbroken_units(run: Run) -> None:
+    for head, rule, *lines in tables(as_markdown(with_param(run, "records", 200, 300))):
         sides = dict(zip(head, rule, strict=True))
         assert {name for name, side in sides.items() if side == ":---"} == {"engine", "remarks"}
         assert {side for name, side in sides.items() if name not in ("engine", "remarks")} == {"---:"}
         assert "records" in head
         for line in lines:
             assert not any(" " in cell for cell, side in zip(line, rule, strict=True) if side == "---:")
-    assert tables(as_markdown(with_param(new, "txn", 5, "all")))[0][1][:3] == [":---", ":---", "---:"]
+    assert tables(as_markdown(with_param(run, "txn", 5, "all")))[0][1][:3] == [":---", ":---", "---:"]
 
 
 def test_markdown_omits_empty_columns_except_the_interval(run: Run) -> None:
@@ -382,20 +378,20 @@ def test_markdown_omits_empty_columns_except_the_interval(run: Run) -> None:
     assert "p50" in shown["rand-key"] and "p50" not in shown["insert-blind-indices"], "a bulk phase"
 
 
-def test_markdown_has_reasons_and_doubts_in_full(new: Run) -> None:
-    spoilt = at_first(new, "lmdb", "mixed", void="got <object at 0>,\nnot *this* of __main__ and value_size")
+def test_markdown_has_reasons_and_doubts_in_full(run: Run) -> None:
+    spoilt = at_first(run, "lmdb", "mixed", void="got <object at 0>,\nnot *this* of __main__ and value_size")
     shown = as_markdown(spoilt)
     why = r"void: got \<object at 0>, not \*this\* of \__main_\_ and value_size"
     assert f"\n- no number: lmdb, mixed, tier process: {why}\n" in shown
     assert "\n- tier process: survives SIGKILL of the engine's process\n" in shown
-    for doubt in export.as_data(new)["machine_doubts"]:
+    for doubt in export.as_data(run)["machine_doubts"]:
         assert f"\n- this machine: {doubt['text']}\n" in shown
 
 
-def test_markdown_of_incomplete_run_says_so(new: Run) -> None:
-    assert "Not complete" not in as_markdown(new)
-    cut = as_markdown(dataclasses.replace(new, attempts=new.attempts[:-1]))
-    assert f"**Not complete**: {len(new.attempts) - 1} of {len(new.attempts)} trials have ended" in cut
+def test_markdown_of_incomplete_run_says_so(run: Run) -> None:
+    assert "Not complete" not in as_markdown(run)
+    cut = as_markdown(dataclasses.replace(run, attempts=run.attempts[:-1]))
+    assert f"**Not complete**: {len(run.attempts) - 1} of {len(run.attempts)} trials have ended" in cut
 
 
 @pytest.mark.parametrize("text", ["a_b", "1.5 µs", "sqlite:journal_mode=wal"])
@@ -420,9 +416,9 @@ def test_markdown_leaves_plain_text_unescaped(text: str) -> None:
     ids=" ".join,
 )
 def test_output_file_equals_printed_output(shell: Shell, words: tuple[str, ...], form: tuple[str, ...]) -> None:
-    ended = shell.dyno("show", NEW, *words)
+    ended = shell.dyno("show", RUN, *words)
     assert ended == (0, "", f"Written to {words[-1]}\n")
-    printed = shell.dyno("show", NEW, *form)
+    printed = shell.dyno("show", RUN, *form)
     assert (printed.status, printed.err) == (0, "")
     assert (shell.home / words[-1]).read_text() == printed.out
     assert [path.name for path in shell.home.iterdir()] == [words[-1]], "nothing is left beside it"
@@ -437,9 +433,9 @@ def test_output_file_equals_printed_output(shell: Shell, words: tuple[str, ...],
     ],
     ids=str,
 )
-def test_parquet_is_written_to_a_file(shell: Shell, new: Run, words: tuple[str, ...], name: str) -> None:
-    assert shell.dyno("show", NEW, *words) == (0, "", f"Written to {words[-1]}\n")
-    assert parquet.read_table(shell.home / words[-1]).equals(written(new, name))
+def test_parquet_is_written_to_a_file(shell: Shell, run: Run, words: tuple[str, ...], name: str) -> None:
+    assert shell.dyno("show", RUN, *words) == (0, "", f"Written to {words[-1]}\n")
+    assert parquet.read_table(shell.home / words[-1]).equals(written(run, name))
 
 
 @pytest.mark.parametrize(
@@ -456,17 +452,16 @@ def test_parquet_is_written_to_a_file(shell: Shell, new: Run, words: tuple[str, 
     ids=str,
 )
 def test_invalid_output_is_a_one_line_error(shell: Shell, words: tuple[str, ...], said: str) -> None:
-    assert shell.dyno("show", NEW, *words) == (2, "", f"dyno: {said}\n")
+    assert shell.dyno("show", RUN, *words) == (2, "", f"dyno: {said}\n")
     assert list(shell.home.iterdir()) == []
 
 
 def test_show_never_overwrites_a_run_file(shell: Shell) -> None:
-    for file in FILES:
-        shell.file.write_bytes(file.read_bytes())
-        ended = shell.dyno("show", NEW, "-o", shell.file)
-        assert ended.status == 2 and "that is a run file" in ended.err and is_one_line(ended.err)
-        assert shell.file.read_bytes() == file.read_bytes()
-    header, *trials = NEW.read_text().splitlines(keepends=True)
+    shell.file.write_bytes(RUN.read_bytes())
+    ended = shell.dyno("show", RUN, "-o", shell.file)
+    assert ended.status == 2 and "that is a run file" in ended.err and is_one_line(ended.err)
+    assert shell.file.read_bytes() == RUN.read_bytes()
+    header, *trials = RUN.read_text().splitlines(keepends=True)
     documents = json.loads(header)
     spaced = (
         json.dumps(documents) + "\n" + "".join(trials),
@@ -476,7 +471,7 @@ def test_show_never_overwrites_a_run_file(shell: Shell) -> None:
     )
     for text in spaced:
         shell.file.write_text(text)
-        ended = shell.dyno("show", NEW, "--json", "-o", shell.file)
+        ended = shell.dyno("show", RUN, "--json", "-o", shell.file)
         assert ended.status == 2 and "that is a run file" in ended.err
         assert shell.file.read_text() == text
 
@@ -487,22 +482,22 @@ def test_output_file_is_replaced_atomically_through_links(shell: Shell) -> None:
     old.write_text("old")
     link.symlink_to("old.csv")
     with old.open() as file:
-        assert shell.dyno("show", NEW, "-o", link).status == 0
+        assert shell.dyno("show", RUN, "-o", link).status == 0
         assert file.read() == "old"
-    assert link.is_symlink() and old.read_text() == shell.dyno("show", NEW, "--csv").out
+    assert link.is_symlink() and old.read_text() == shell.dyno("show", RUN, "--csv").out
 
 
 def test_a_pipe_is_written_to_and_not_replaced(shell: Shell) -> None:
-    status, out, _ = shell.sh("sh", "-c", f"{sys.executable} -m dyno show {NEW} --csv -o /dev/stdout | cat")
-    assert (status, out) == (0, shell.dyno("show", NEW, "--csv").out)
+    status, out, _ = shell.sh("sh", "-c", f"{sys.executable} -m dyno show {RUN} --csv -o /dev/stdout | cat")
+    assert (status, out) == (0, shell.dyno("show", RUN, "--csv").out)
 
 
 def test_missing_pyarrow_names_its_install_command(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone" / "pyarrow.py").write_text("raise ImportError")
     shell.plugins = [tmp_path / "gone"]
-    ended = shell.dyno("show", NEW, "-o", "x.parquet")
+    ended = shell.dyno("show", RUN, "-o", "x.parquet")
     told = f"dyno: Parquet needs pyarrow, which is not installed: {installation.extra_command('parquet')}\n"
     assert ended == (2, "", told)
     assert not (shell.home / "x.parquet").exists()
-    assert shell.dyno("show", NEW, "--csv").status == 0
+    assert shell.dyno("show", RUN, "--csv").status == 0

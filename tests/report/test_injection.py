@@ -19,7 +19,7 @@ from shell import TESTS, Shell
 
 from dyno.report.formats import FORMATS
 
-WHOLE = TESTS / "data" / "run-schema-2.json"
+WHOLE = TESTS / "data" / "run-schema-3.json"
 
 
 def rewritten(target: Path, change: Callable[[dict[str, Any], list[dict[str, Any]]], None]) -> Path:

@@ -2,7 +2,7 @@
 
 Covers rule 3 of the measuring (tiers are never mixed in a table), aligned tables, floors in the last lines, response
 times beside service times, CSV and Markdown that can be parsed, and the JSON that DESIGN.md specifies. Runs come from
-one real run file, and from one of schema 1. Tests that need exact figures insert them, so that no result depends on
+one real run file. Tests that need exact figures insert them, so that no result depends on
 a clock.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from madeup import changed, recorded
 from rich.console import Console
-from shell import TESTS, Shell, small
+from shell import Shell, small
 
 from dyno import results
 from dyno.contracts.histogram import Recorder
@@ -39,7 +39,6 @@ PHASES = ("insert-blind-indices", "rand-key", "mixed")
 RATES = {"lmdb": 2e3, "sqlite": 3e4, "leveldb": 500.0, "memory": 1e5, "null": 9e5, "nullkv": 8e5}
 TIERS = {"memory": "volatile", "lmdb": "process", "sqlite": "process", "leveldb": "process"}
 WIDE = 300
-OLD = TESTS / "data" / "run-schema-1.json"
 
 
 @pytest.fixture(scope="module")
@@ -735,40 +734,6 @@ def test_markdown_lists_absent_phases(run: Run) -> None:
     shown = as_markdown(absent(run, "lmdb", "rand-key", "keeps nothing"))
     assert "\n- not measured: rand-key: lmdb keeps nothing\n" in shown
     assert "not measured" not in as_markdown(run)
-
-
-# -- a run file of schema 1 -----------------------------------------------------------------------------------
-
-
-def test_schema_1_run_prints_without_unknown_fields() -> None:
-    old = results.load(OLD)
-    assert old.header.schema == 1
-    shown = printed(old)
-    assert {(table.phase, table.tier) for table in tables(shown)} == {
-        (phase, tier) for phase in PHASES for tier in ("volatile", "process")
-    }
-    assert all(float(figure.replace(",", "")) > 0 for table in tables(shown) for figure in table.under(table.unit))
-    for unknown in ("resp", " cpu ", "cpu:", "Measured by", "Not measured", "Not complete", "No number"):
-        assert unknown not in shown
-
-
-def test_schema_1_run_exports_null_for_unknown_fields() -> None:
-    old = results.load(OLD)
-    found = plain(old)
-    assert found["absent"] == []
-    assert len(found["cells"]) == len(old.cells) * len(PHASES)
-    for each in found["cells"]:
-        assert set(each) >= KEYS | MORE
-        assert each["valid"] and each["throughput"]["median"] > 0
-        assert {*each["response_ns"].values(), *each["late_ns"].values()} == {None}
-        for name in ("client", "server", "resident_percent", "write_amplification", "loop"):
-            assert each[name] is None
-        assert set(each["cpu_ns_per_item"].values()) == {None}
-        assert (each["temperature"], each["series"]) == ("none", [[]] * each["samples"])
-    assert len(list(csv.DictReader(io.StringIO(export.as_csv(export.cells(old))), strict=True))) == len(
-        found["cells"]
-    )
-    assert len(markdown_tables(old)) == len(groups(old))
 
 
 # -- the commands ---------------------------------------------------------------------------------------------

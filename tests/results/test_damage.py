@@ -18,7 +18,7 @@ from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
 
-WHOLE = TESTS / "data" / "run-schema-2.json"
+WHOLE = TESTS / "data" / "run-schema-3.json"
 """Run file with three blocks of lmdb, sqlite and two null engines, in four phases, of which one is cold."""
 COLD = 2
 """Index of the cold phase's sample."""
@@ -83,7 +83,7 @@ HEADER: tuple[tuple[str, Any, str], ...] = (
     ("layout", {"columns": [{"title": "x"}]}, "layout.columns[0]: object missing required field `of`"),
     ("layout", {"columns": [{"title": "x", "of": "y", "name": "z"}]}, "layout.columns[0].of: invalid enum value 'y'"),
     ("charts", [{"name": "x"}], "charts[0]: object missing required field `title`"),
-    ("created", "yesterday", "created: expected a date and a time by ISO 8601"),
+    ("created", "yesterday", "created: expected a date and a time by ISO 8601, with its zone"),
     ("commit", "1a2b3c4d5e", "commit: expected `object | null`, got `str`"),
     ("commit", {"changed": True}, "commit: object missing required field `hash`"),
     ("commit", {"hash": "1a2b3c4d5e", "changed": 1}, "commit.changed: expected `bool | null`, got `int`"),

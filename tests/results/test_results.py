@@ -1,4 +1,4 @@
-"""Tests the run file: written values are read back, files of each schema keep their figures, and schema 2 has the
+"""Tests the run file: written values are read back, files of each schema keep their figures, and trials have the
 loop, the strain of the machine and the usage of the trial's processes.
 """
 
@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 from binascii import a2b_base64
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -29,122 +28,43 @@ from dyno.contracts.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, curve
 from dyno.contracts.model import Caveat, Tier, UsageError
 from dyno.fields import Sample
 from dyno.measure.loop import native
-from dyno.results import Attempt, Run
+from dyno.results import Attempt
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-OLD = TESTS / "data" / "run-schema-1.json"
-"""Written by dyno 0.1.0 as of schema 1: memory and sqlite, two blocks, three phases."""
-NEW = TESTS / "data" / "run-schema-2.json"
-"""Written by dyno 0.1.0 as of schema 2: lmdb and sqlite, three blocks, four phases, of which one is cold."""
-PHASES = ["insert-blind-indices", "rand-key", "mixed"]
+RUN = TESTS / "data" / "run-schema-3.json"
+"""Written by dyno 0.1.0 as of schema 3: sqlite and lmdb, three blocks, four phases, of which one is cold."""
 
 
-# -- schema 1 -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def old() -> Run:
-    return results.load(OLD)
-
-
-@pytest.mark.claim("A run file of schema 1 is still read")
-def test_schema_1_run_is_read_completely(old: Run) -> None:
-    assert json.loads(OLD.read_text().splitlines()[0])["schema"] == 1
-    assert old.complete
-    assert len(old.cells) == 6
-    assert [cell.asked for cell in old.cells if not cell.floor] == ["memory", "sqlite"]
-    assert len(old.attempts) == 12
-    for attempt in old.attempts:
-        assert attempt.outcome == "ok"
-        assert [sample.phase for sample in attempt.samples] == PHASES
-        assert attempt.resources["user_ns"] > 0
-        insert, read, mixed = attempt.samples
-        assert (insert.items, read.items, mixed.items) == (150, 50, 50)
-        assert (insert.bulk, read.bulk, mixed.bulk) == (True, False, False)
-        assert percentiles([read.histogram])["p50"]
-        assert set(mixed.by_kind) == {"get", "update"}
-
-
-@pytest.mark.claim("A run file of schema 1 is still read")
-def test_fields_missing_from_schema_1_are_unknown(old: Run) -> None:
-    for attempt in old.attempts:
-        assert (attempt.loop, attempt.absent, attempt.strain) == (None, {}, {})
-        for sample in attempt.samples:
-            unknown = (sample.response, sample.late, sample.residency, sample.client, sample.server, sample.device)
-            assert unknown == (None,) * 6
-            assert (sample.settled, sample.written_bytes, sample.payload_bytes) == (None,) * 3
-            assert (sample.series, sample.temperature) == ((), "none")
-
-
-def test_schema_1_run_is_shown_in_every_form(shell: Shell) -> None:
-    table, as_json, as_csv, markdown = (
-        shell.dyno("show", OLD, *form) for form in ((), ("--json",), ("--csv",), ("--markdown",))
-    )
-    for shown in (table, as_json, as_csv, markdown):
-        assert (shown.status, shown.err) == (0, "")
-    for phase in PHASES:
-        assert phase in table.out
-        assert phase in markdown.out
-    cells = json.loads(as_json.out)["cells"]
-    rows = list(csv.DictReader(as_csv.out.splitlines()))
-    assert len(cells) == len(rows) == 6 * len(PHASES)
-    assert all(cell["valid"] and cell["samples"] == 2 and cell["throughput"]["median"] > 0 for cell in cells)
-    (read,) = (cell for cell in cells if (cell["engine"], cell["phase"]) == ("sqlite", "rand-key"))
-    assert (read["operations"], read["items"]) == (100, 50)
-    assert 0 < read["latency_ns"]["p50"] < read["latency_ns"]["max"]
-
-
-def test_resume_of_schema_1_run_is_refused(shell: Shell) -> None:
-    """Another loop measured the trials of schema 1, so a run can't continue them."""
-    shutil.copyfile(OLD, shell.file)
-    plan = ("-p", "records=50", "--samples", "2", "--phases", ",".join(PHASES), "--budget", "5")
-    ended = shell.run_here("run", "records", "-e", "memory,sqlite", *plan, "-o", shell.file, "--resume")
-    assert (ended.status, ended.out) == (2, "")
-    assert ended.err.startswith(f"dyno: {shell.file} can't be resumed: it was made by another plan (")
-    assert shell.file.read_bytes() == OLD.read_bytes()
-
-
-@pytest.mark.parametrize("schema", [0, 5, "2", None])
+@pytest.mark.parametrize("schema", [0, 1, 2, 5, "3", None])
 def test_unsupported_schema_error_lists_supported_schemas(schema: Any, tmp_path: Path) -> None:
-    header, *lines = OLD.read_text().splitlines()
+    header, *lines = RUN.read_text().splitlines()
     file = tmp_path / "r.json"
     file.write_text("\n".join([json.dumps({**json.loads(header), "schema": schema}), *lines, ""]))
     with pytest.raises(UsageError) as caught:
         results.load(file)
-    assert str(caught.value) == f"{file} has schema {schema}; this dyno reads 1, 2, 3 and 4"
+    assert str(caught.value) == f"{file} has schema {schema}; this dyno reads 3 and 4"
 
 
 # -- files of each schema -------------------------------------------------------------------------------------
 
 LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
-# Figures shown by the version of Dyno that wrote the file, which used HdrHistogram's library. By file, engine and
-# phase: median and ends of the interval, latencies in ns, bytes on disk and elapsed time.
-FROZEN: dict[tuple[Path, str, str], tuple[Any, ...]] = {
-    (OLD, "memory", "mixed"): (
-        (195869.466576321, None, None),
-        (3225, 6179, 8035, 45759, 60479, 60479),
-        *(None, 256016),
+# By engine and phase: median and ends of the interval, latencies in ns, bytes on disk and elapsed time.
+FROZEN: dict[tuple[str, str], tuple[Any, ...]] = {
+    ("lmdb", "rand-key"): (
+        (572701.6052825997, 386919.6755762652, 776797.5940262899),
+        (972, 1462, 1682, 2805, 14015, 14015),
+        *(61440, 174611),
     ),
-    (OLD, "sqlite", "rand-key"): (
-        (254908.00816911075, None, None),
-        (2385, 3685, 4037, 31759, 42943, 42943),
-        *(28672, 197489),
+    ("sqlite", "mixed"): (
+        (9613.111977117203, 1759.0340984511474, 43994.282811253506),
+        (11271, 50943, 55999, 333311, 28590079, 28590079),
+        *(1818624, 31207376),
     ),
-    (NEW, "lmdb", "rand-key"): (
-        (822189.2432981299, 778860.2639126519, 884644.935738019),
-        (1122, 1312, 1412, 1622, 5511, 5511),
-        *(110592, 243253),
-    ),
-    (NEW, "sqlite:journal_mode=delete", "mixed"): (
-        (26425.985834614552, 22918.609872667643, 29137.181422401874),
-        (10055, 72639, 82623, 115903, 290815, 290815),
-        *(77824, 7568308),
-    ),
-    (NEW, "sqlite:journal_mode=delete", "rand-key-cold"): (
-        (9440.374594063893, 8056.371052748226, 11869.180035039395),
-        (6663, 202239, 202239, 202239, 202239, 202239),
-        *(77824, 211856),
+    ("sqlite", "rand-key-cold"): (
+        (105.10457169151303, 5.918083817592671, 5590.933834306848),
+        (9314303, 15114239, 15114239, 15114239, 15114239, 15114239),
+        *(73728, 9514334),
     ),
 }
 
@@ -158,17 +78,17 @@ def known(figures: Mapping[str, int | None], count: int) -> dict[str, int | None
     return {name: ns if count >= NEEDED.get(name, 1) else None for name, ns in figures.items()}
 
 
-@pytest.mark.parametrize(("file", "engine", "phase"), FROZEN, ids=lambda of: of.stem if isinstance(of, Path) else of)
-def test_stored_run_keeps_its_figures_in_every_form(shell: Shell, file: Path, engine: str, phase: str) -> None:
+@pytest.mark.parametrize(("engine", "phase"), FROZEN)
+def test_stored_run_keeps_its_figures_in_every_form(shell: Shell, engine: str, phase: str) -> None:
     forms = [("--json",), ("--csv",), ("-o", "x.parquet")]
-    shown = [shell.dyno("show", file, *form) for form in forms]
+    shown = [shell.dyno("show", RUN, *form) for form in forms]
     assert [ended.status for ended in shown] == [0, 0, 0]
-    (median, low, high), frozen, size, elapsed = FROZEN[file, engine, phase]
+    (median, low, high), frozen, size, elapsed = FROZEN[engine, phase]
 
     cell = the_one(json.loads(shown[0].out)["cells"], engine, phase)
     assert (cell["throughput"]["median"], cell["throughput"]["unit"]) == (median, "op/s")
     # The interval is now computed in another way, so digits that are never shown may differ.
-    assert [cell["throughput"][end] for end in ("low", "high")] == [low and near(low), high and near(high)]
+    assert [cell["throughput"][end] for end in ("low", "high")] == [near(low), near(high)]
     latencies = tuple(known(dict(zip(LATENCIES, frozen, strict=True)), cell["operations"]).values())
     assert (tuple(cell["latency_ns"][at] for at in LATENCIES)) == latencies
     assert (cell["bytes_on_disk"], cell["elapsed_ns"]) == (size, elapsed)
@@ -194,22 +114,23 @@ def the_one(rows: list[dict[str, Any]], engine: str, phase: str) -> dict[str, An
     return found
 
 
-def test_schema_2_run_is_read_completely() -> None:
-    run = results.load(NEW)
-    assert run.header.schema == 2 and run.complete
-    assert [cell.asked for cell in run.cells if not cell.floor] == ["lmdb", "sqlite:journal_mode=delete"]
+def test_schema_3_run_is_read_completely() -> None:
+    run = results.load(RUN)
+    assert run.header.schema == 3 and run.complete
+    assert [cell.asked for cell in run.cells if not cell.floor] == ["sqlite", "lmdb"]
     assert [len(attempt.samples) for attempt in run.attempts] == [len(run.plan.phases)] * 12
     for attempt in run.attempts:
         assert attempt.loop and attempt.loop["operation_ns"] > 0
         assert attempt.strain["elapsed_ns"] == attempt.duration_ns
         if not run.cells[attempt.cell].floor:
             cold = next(sample for sample in attempt.samples if sample.phase == "rand-key-cold")
-            assert (cold.temperature, (cold.residency or {})["resident_bytes"]) == ("cold", 0)
-            assert cold.client and cold.client["read_bytes"]
+            assert cold.temperature == {"sqlite": "cold", "lmdb": "lukewarm"}[run.cells[attempt.cell].engine]
+            assert cold.residency and cold.residency["resident_bytes"] == 0
+            assert cold.client and cold.client["user_ns"]
 
 
 def test_future_schema_is_refused_in_one_line(shell: Shell) -> None:
-    header, *lines = NEW.read_text().splitlines()
+    header, *lines = RUN.read_text().splitlines()
     shell.file.write_text("\n".join([json.dumps({**json.loads(header), "schema": 99, "cells": {}}), *lines, ""]))
     for form in ((), ("--json",), ("-o", "x.parquet")):
         ended = shell.dyno("show", shell.file, *form)
@@ -399,7 +320,7 @@ def test_unknown_trial_fields_are_ignored(written: Path) -> None:
     assert results.load(written).attempts == (ATTEMPT,)
 
 
-# -- schema 2, as a run writes it -----------------------------------------------------------------------------
+# -- schema 3, as a run writes it -----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from dyno.runner.parent import _store
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-WHOLE = TESTS / "data" / "run-schema-2.json"
+WHOLE = TESTS / "data" / "run-schema-3.json"
 HUGE = 2**63
 EVIL, SHOWN = "\x1b[2J\u202e\ud800", "\\x1b[2J\\u202e\\ud800"
 

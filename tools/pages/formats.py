@@ -177,9 +177,8 @@ NOT_WRITTEN = ("phases[].by_default", "phases[].one_call")
 NESTED = re.compile(r"^(samples\[\]\.server|resources\.(?:client|server))\..+$")
 ELSEWHERE = re.compile(
     r"samples\[\]\.\w+|samples\[\]\.client\.peak_resident_bytes|samples\[\]\.device\.(?!read_bytes|written_bytes)\w+"
-    r"|resources\.(?!client|server|peak_anonymous)\w+"
 )
-"""Measured quantities, and counters that are not there, or only in files of schema 1."""
+"""Measured quantities, and counters that are not there."""
 BLOCKS: dict[str, Callable[..., str]] = {
     "first-line": first_line,
     "columns": columns,

@@ -41,8 +41,8 @@ class _Used(TypedDict, total=False):
     peak_resident_bytes: Count | None
 
 
-class _Resources(_Used, total=False):
-    """Resources of a whole trial. In schema 1, the client's counters are on this level."""
+class _Resources(TypedDict, total=False):
+    """Resources of a whole trial."""
 
     client: _Used | None
     server: _Used | None

@@ -49,7 +49,7 @@ DIGITS = 20
 
 SCHEMA, SEARCH_SCHEMA = 3, 4
 """The schema of most runs, and of those that search capacities: earlier versions would take probes for trials."""
-READABLE = (1, 2, 3, 4)
+READABLE = (SCHEMA, SEARCH_SCHEMA)
 # Fields whose values are equal in many trials of an engine.
 _COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
 _COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
@@ -264,8 +264,9 @@ def parse_first_line(path: Path, line: bytes) -> tuple[dict[str, Any], tuple[Cel
     if not isinstance(data, dict) or data.get("kind") != "run":
         raise UsageError(f"{path} is not a run file of dyno")
     if data.get("schema") not in READABLE:
-        readable = f"{', '.join(map(str, READABLE[:-1]))} and {READABLE[-1]}"
-        raise UsageError(f"{path} has schema {_short(data.get('schema'))}; this dyno reads {readable}")
+        raise UsageError(
+            f"{path} has schema {_short(data.get('schema'))}; this dyno reads {SCHEMA} and {SEARCH_SCHEMA}"
+        )
     try:
         return parse_header(data)
     except ValueError as error:
@@ -296,7 +297,7 @@ def parse_header(data: JSON) -> tuple[dict[str, Any], tuple[Cell, ...]]:
     if plan.limit:
         parse_all(plan.limit)
     if first.created is not None:
-        _check_moment("created", first.created, zone=False)
+        _check_moment("created", first.created)
     header = {name: value for name, value in data.items() if name != "cells"}
     recorded = select_declared(header, structs.replace(first, cells=()))
     # Files of earlier versions lack the key: those versions let cores sleep.
@@ -312,7 +313,7 @@ def attempt(data: Mapping[str, object], cells: int, phases: Collection[str]) -> 
         attempt = convert_to_type(sanitize_texts(data), Attempt)
     if attempt.cell >= cells:
         raise ValueError(f"cell: {attempt.cell} of {cells}, counted from 0")
-    _check_moment("started", attempt.started, zone=True)
+    _check_moment("started", attempt.started)
     measured = [sample.phase for sample in attempt.samples]
     for name in (*measured, *attempt.absent):
         if name not in phases:
@@ -368,14 +369,14 @@ def _check_histograms(sample: Sample, where: str) -> None:
         raise
 
 
-def _check_moment(where: str, text: str, zone: bool) -> None:
-    """Raises ValueError if the text is not a date and time, or lacks a required time zone."""
+def _check_moment(where: str, text: str) -> None:
+    """Raises ValueError if the text is not a date and time with its zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         moment = None
-    if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR or (zone and moment.tzinfo is None):
-        raise ValueError(f"{where}: expected a date and a time by ISO 8601{', with its zone' * zone}")
+    if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR or moment.tzinfo is None:
+        raise ValueError(f"{where}: expected a date and a time by ISO 8601, with its zone")
 
 
 def _short(value: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import runfiles
-from shell import TESTS, Shell, is_one_line, wait_for
+from shell import Shell, is_one_line, wait_for
 
 from dyno.report.site import data
 from dyno.report.site.build import build, find, write
@@ -710,13 +710,6 @@ def test_security_policy_allows_only_the_hashed_script(site: Path) -> None:
         policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
         assert policy.startswith("default-src 'none'; script-src 'sha256-")
         assert "unsafe" not in policy and "self" not in policy, name
-
-
-def test_site_includes_runs_of_older_schemas(tmp_path: Path, tour: Callable[..., Any]) -> None:
-    site = built(tmp_path, *(TESTS / "data").glob("run-schema-*.json"))
-    for address in ("index.html", "compare.html", "history.html", "runs/run-schema-1.html"):
-        tour(site, address)
-    assert {"run-schema-1", "run-schema-2"} <= set(names(tour(site)))
 
 
 # -- the directory ----------------------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ def test_intervals_appear_only_with_flag_all(whole: bool) -> None:
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("flags", [(), ("--all",)])
 def test_unmeasured_table_is_one_line(flags: tuple[str, ...], tmp_path: Path) -> None:
-    whole = (TESTS / "data" / "run-schema-2.json").read_bytes().splitlines(keepends=True)
+    whole = (TESTS / "data" / "run-schema-3.json").read_bytes().splitlines(keepends=True)
     (tmp_path / "r.json").write_bytes(whole[0])
     ended = Shell(tmp_path, tmp_path / "work").dyno("show", "r.json", *flags)
     assert ended.status == 0, ended.err

@@ -79,12 +79,7 @@ def entry(run: Run, name: str, page: str | None = None) -> Entry:
     created = ""
     if run.header.created is not None:
         time = datetime.fromisoformat(run.header.created)
-        # Old run files lack the zone, but their times are in UTC.
-        if time.tzinfo:
-            aware = time
-        else:
-            aware = time.replace(tzinfo=timezone.utc)
-        created = aware.astimezone(timezone.utc).isoformat(timespec="seconds")
+        created = time.astimezone(timezone.utc).isoformat(timespec="seconds")
     return Entry(
         name=name,
         page=f"runs/{page or name}.html",
