@@ -327,10 +327,9 @@ def _describe(events: list[list[FileChange]], paths: Paths) -> str:
     if not parts:
         return f"the size {max(change.size or 0 for change in changes)} {where}"
     starts = [(change.page or 0) * PAGE + change.start for change in parts]
+    size = ""
     if any(change.size is not None for change in changes):
         size = ", with its size,"
-    else:
-        size = ""
     if len(events) == 1:
         return f"a write of {sum(len(change.data) for change in parts)} bytes at {starts[0]} {where}{size}"
     end = max(start + len(change.data) for start, change in zip(starts, parts, strict=True))

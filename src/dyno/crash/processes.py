@@ -161,7 +161,6 @@ def write_job(
 
 
 def numbers(lines: Sequence[str], word: str) -> list[int]:
-    """Returns the numbers from the lines that begin with `word`."""
     return [int(line.split()[1]) for line in lines if line.startswith(f"{word} ")]
 
 

@@ -196,7 +196,6 @@ class Record:
 
 
 def encode_frame(event: Event) -> bytes:
-    """Encodes an event for the file `events`."""
     frame = _ENCODER.encode(event)
     return len(frame).to_bytes(_PREFIX, "little") + frame
 
@@ -241,10 +240,9 @@ def scan(root: Path, base: Path) -> tuple[list[Node], list[Known]]:
         is_link = kind == "file" and inode in numbers
         number = numbers.setdefault(inode, number)
         size = status.st_size if kind == "file" else 0
+        target = ""
         if kind == "symlink":
             target = str(path.readlink())
-        else:
-            target = ""
         mode = stat.S_IMODE(status.st_mode)
         nodes.append(
             Node(number, parent, name, "link" if is_link else kind, mode, status.st_uid, status.st_gid, size, target)

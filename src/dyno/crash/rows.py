@@ -185,9 +185,8 @@ class _Crasher:
         row = self._row
         cell = self._claim.cell
         untested = self._claim.spec.listing.untested
-        if cell is None:
-            proof = None
-        else:
+        proof = None
+        if cell is not None:
             proof = registry.suite(cell.suite).proof
         try:
             _make(self._place, self._fast)
@@ -354,10 +353,9 @@ class _Crasher:
         maintenance = claim.spec.crashes.maintenance
         if maintenance is None:
             return "its declaration has no maintenance (checkpoint, new log), so crashes may have missed it"
+        way = KILLED
         if cuts.WHEN_RUNNING in row.tallies:
             way = cuts.WHEN_RUNNING
-        else:
-            way = KILLED
         if maintenance.do is not None and row.tallies.get(way, CrashTally()).seldom < LEAST_MAINTENANCE:
             return f"its maintenance ({maintenance.what}) ran fewer than {LEAST_MAINTENANCE} times"
         return ""

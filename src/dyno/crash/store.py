@@ -182,9 +182,8 @@ def look(target: CrashTarget, history: History, store: Mapping[str, Any]) -> Jud
             if judgement.held is None:
                 return judgement
             history.commit(port, judgement.held)
-            if server is None:
-                contents = None
-            else:
+            contents = None
+            if server is not None:
                 contents = history.found(port)
             outcome = REFUSED
         if contents is None:

@@ -113,8 +113,6 @@ class Keys(OrderedKV):
 
 
 class Series(keyed.KeyedSeries):
-    """The `series` port."""
-
     def __init__(self, engine: Lmdb, names: Sequence[str]) -> None:
         self._begin = engine.env.begin
         super().__init__(names)
@@ -148,7 +146,6 @@ class Series(keyed.KeyedSeries):
 
 
 def _entries(txn: lmdb.Transaction[bytes], key: bytes) -> Iterator[Entry]:
-    """Returns an iterator over all entries from `key` on."""
     cursor = txn.cursor()
     return cursor.iternext() if cursor.set_range(key) else iter(())
 

@@ -96,10 +96,9 @@ class RocksDB(Engine):
         }
         names = set_option.to_read(self._options)
         # RocksDB's newest OPTIONS file has the settings that the option `set` changes.
+        newest = None
         if names:
             newest = max(self._home.glob("OPTIONS-*"), default=None)
-        else:
-            newest = None
         if newest is None:
             lines = []
         else:
@@ -171,8 +170,6 @@ class Reader(AbstractContextManager["Reader"]):
 
 
 class Series(keyed.KeyedSeries):
-    """The `series` port."""
-
     def __init__(self, engine: RocksDB, names: Sequence[str]) -> None:
         self._db = engine.db
         self._options = engine.write_options

@@ -65,10 +65,9 @@ def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tup
     `known` are the arguments that the URL's query may have. Raises Refused for others, which may request TLS."""
     parts = urlsplit(url)
     if unknown := [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name not in known]:
+        remedy = "none is known"
         if known:
             remedy = f"known: {', '.join(known)}"
-        else:
-            remedy = "none is known"
         raise Refused(f"{mask_password(url)}: unknown argument {unknown[0]!r}; {remedy}")
     return Address(
         parts.hostname or HOST,

@@ -134,10 +134,9 @@ class ServerStore(Engine):
 
     def settings(self) -> Mapping[str, Value | None]:
         names = tuple(dict.fromkeys((*self.shown, *set_option.to_read(self.options))))
+        own = "socket"
         if isinstance(self.server.address, Address):
             own = "loopback"
-        else:
-            own = "socket"
         return {**self.read_settings(names), "transport": own if self.server.own else URL, "tls": self.tls}
 
     def files(self) -> Iterable[Path]:
@@ -201,10 +200,9 @@ def server_engine(
 
     def find_unmet_need(options: Options) -> str | None:
         own = program is not None and not options[URL]
+        program_missing = None
         if own and program:
             program_missing = program.explain_missing(str(options.get(PROGRAM, "")))
-        else:
-            program_missing = None
         return program_missing or missing_native(options)
 
     own = Installation(
@@ -212,10 +210,9 @@ def server_engine(
         packages=program.packages if isinstance(program, JavaProgram) else (),
         needs=find_unmet_need,
     )
+    chosen = None
     if isinstance(program, ServerProgram):
         chosen = program.setting
-    else:
-        chosen = None
     return EngineSpec(
         options=(
             user_server.setting(*schemes),

@@ -51,7 +51,6 @@ class UserServer:
 
 
 def missing_program_message(what: str, install: str) -> str:
-    """Returns the message for a missing server program."""
     return f"needs {what}: {install}, or name your own with {URL}="
 
 
@@ -69,9 +68,8 @@ def unreachable_error(server: HasAddress, error: BaseException, text: str | None
     """Returns the exception for a failed connection to a server, which may be Dyno's or the user's. `text`: the
     error's message, if it isn't its `str`."""
     why = typed_text(error, str(error) if text is None else text)
-    if server.own:
-        where = "its server"
-    else:
+    where = "its server"
+    if not server.own:
         where = mask_password(server.url)
     return Unavailable(f"can't connect to {where}: {' '.join(why.split())}")
 

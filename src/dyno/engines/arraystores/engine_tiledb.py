@@ -114,8 +114,6 @@ class Column:
 
 
 class Arrays(ChunkedArrays):
-    """The `arrays` port."""
-
     def column(self, name: str) -> Column:
         return Column(self._engine.array, name)
 
@@ -136,10 +134,9 @@ class Arrays(ChunkedArrays):
             # TileDB rejects an empty range.
             return 0
         result = self._engine.array.query(attrs=[name]).agg({name: ["sum"]})[0 : self.rows]
+        value = result
         if isinstance(result, dict):
             value = result["sum"]
-        else:
-            value = result
         if BY_NAME[name].exact:
             return int(value)
         return float(value)

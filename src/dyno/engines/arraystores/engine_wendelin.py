@@ -143,8 +143,6 @@ class Wendelin(Engine):
 
 
 class Arrays(NumpyArrays):
-    """The `arrays` port."""
-
     def __init__(self, engine: Wendelin) -> None:
         self._engine = engine
         super().__init__(engine.layout, engine.arrays)

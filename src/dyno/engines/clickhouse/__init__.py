@@ -45,10 +45,9 @@ class ClickHouseProgram(ServerProgram):
     """Debian's program, which is only a server, or the vendor's, which combines many programs."""
 
     def explain_bad_program(self, path: str) -> str | None:
+        of_many = self
         if Path(path).name == VENDORS:
             of_many = self._replace(arguments=("server", "--version"))
-        else:
-            of_many = self
         return ServerProgram.explain_bad_program(of_many, path)
 
 
@@ -176,10 +175,9 @@ class Click(ServerStore):
         return f"ClickHouse {number} (clickhouse-driver {version('clickhouse-driver')})"
 
     def settings(self) -> Mapping[str, Value | None]:
+        cache = None
         if self.server.own:
             cache = self.options["cache_mib"]
-        else:
-            cache = None
         return {**TIERS[self.tier], **super().settings(), "mark_cache_mib": cache}
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:

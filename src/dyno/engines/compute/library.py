@@ -96,10 +96,8 @@ def declare(
     name: str, title: str, opener: Callable[..., Engine], port: Callable[..., Compute] | PortSpec, **fields: Any
 ) -> EngineSpec:
     """Returns an engine with only the port `compute`. `fields` are further fields of EngineSpec."""
-    if isinstance(port, PortSpec):
-        spec = port
-    else:
-        spec = PortSpec(port)
+    if not isinstance(port, PortSpec):
+        port = PortSpec(port)
     return EngineSpec(
-        name=name, title=title, opener=opener, ports={"compute": spec}, tiers={}, in_memory=True, **fields
+        name=name, title=title, opener=opener, ports={"compute": port}, tiers={}, in_memory=True, **fields
     )

@@ -122,10 +122,9 @@ class HBase(Cluster[Process]):
         if role == "thrift":
             started += ["-p", str(port), "-b", at.host, "-threadpool"]
         # Processes other than region servers hold hardly any data.
+        heap = 256
         if role == "region" or (not self._distributed and role == "master"):
             heap = self._heap
-        else:
-            heap = 256
         words = [self._words[0], f"-Xmx{heap}M", *self._words[1:], f"{home}/conf:{self._jars}/*", *started]
         if role == "thrift":
             ready = partial(_answers, at)
@@ -232,10 +231,9 @@ class Base(ServerStore):
             self.unflushed = 0
 
     def version(self) -> str:
+        server = "HBase of an unknown version"
         if self.server.own:
             server = f"HBase {PROGRAM.pinned.version}"
-        else:
-            server = "HBase of an unknown version"
         return f"{server} (happybase {version('happybase')})"
 
     def settings(self) -> Mapping[str, Value | None]:

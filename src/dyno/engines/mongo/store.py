@@ -249,7 +249,6 @@ def document(record: Record, indexed: bool) -> dict[str, str]:
 
 
 def record(document: dict[str, str]) -> Record:
-    """Returns the record that a document contains."""
     return {"name": document["name"], "location": document["location"], "stub": document["stub"]}
 
 

@@ -39,10 +39,9 @@ def _right(execute: Callable[[str], Any], login: str, seen: set[str]) -> str:
                 return f"GRANT OPTION on {grant['place']}"
             continue
         role = ROLE.match(line)
+        right = ""
         if role and role["role"] not in seen:
             right = _right(execute, role["role"], seen)
-        else:
-            right = ""
         if right:
             return right
     return ""

@@ -138,10 +138,9 @@ class Member(MariaDB):
             recovery.start()
         position = match()
         # If the server reports no group, nothing was committed before it was killed.
+        number = 0
         if position and position[1].decode() == group:
             number = int(position[2])
-        else:
-            number = 0
         self._state("seqno", str(number))
         return group, number
 

@@ -42,10 +42,9 @@ class SqlServer(ServerProgram):
 
     def find(self) -> str | None:
         paths = [path for name in self.names if (path := program(name, places=PLACES))]
+        fallback = None
         if paths and self.title.startswith(MYSQL):
             fallback = paths[0]
-        else:
-            fallback = None
         return next((path for path in paths if self.title.startswith(product_of(path))), fallback)
 
 
@@ -69,7 +68,6 @@ PROGRAMS = {
 
 @cache
 def product_of(path: str) -> str:
-    """Returns the product that the program belongs to."""
     # Decide by the name if possible, because starting the program takes longer than the rest of `dyno list`.
     if Path(path).resolve().name == "mariadbd":
         return MARIADB
@@ -134,7 +132,6 @@ class MariaDB(Process, Copyable):
         return {"unix_socket": str(self._socket), "user": "root", "ssl_disabled": True}
 
     def reached(self) -> listen.ServerAddress:
-        """Returns the address for other machines."""
         listener = self._listener
         assert listener is not None
         encrypted = {"ssl_ca": str(listener.certificate), "ssl_verify_cert": True}

@@ -240,10 +240,9 @@ class Transactions(DatabaseTests):
             arguments["host"] = "127.0.0.1"
         names = {"unix_socket": "socket", **{name: name for name in ("host", "port", "user", "db")}}
         words = [f"--mysql-{flag}={arguments[name]}" for name, flag in names.items() if name in arguments]
+        config = ""
         if "password" in given:
             config = config_line("mysql-password", given["password"])
-        else:
-            config = ""
         # A node of a cluster gives each second or third id, but sysbench needs all of them: it deletes and inserts
         # rows by their ids, from 1 to the number of rows.
         super().__init__(engine.connect(), ["--db-driver=mysql", "--auto_inc=off", *words], config=config)

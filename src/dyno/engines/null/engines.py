@@ -188,8 +188,6 @@ class Requests(NullPort):
 
 
 class Bucket(Requests):
-    """The `bucket` port."""
-
     def __init__(self, engine: Null, large: bool, patience: float) -> None:
         self._begun = []
 

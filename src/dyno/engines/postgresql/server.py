@@ -105,15 +105,13 @@ class PostgreSQL(Process, Copyable):
         return {"host": str(self.data), "port": str(self._port), "user": USER, "dbname": DATABASE}
 
     def reached(self) -> ServerAddress:
-        """Returns the address for other machines."""
         listener = self._listener
         assert listener is not None
         # In the address of a host name, the name is checked too.
         encrypted = {"sslmode": "verify-full", "sslrootcert": str(listener.certificate)}
+        tls = encrypted
         if listener.certificate is None:
             tls = {"sslmode": "disable"}
-        else:
-            tls = encrypted
         return listener.reached(user=USER, password=listener.password, dbname=DATABASE, **tls)
 
     def start(self) -> None:
@@ -131,10 +129,9 @@ class PostgreSQL(Process, Copyable):
             self._initialize()
         if self._listener is not None:
             write_certificate(self._listener, self.user)
+            kind = "hostssl"
             if self._listener.certificate is None:
                 kind = "host"
-            else:
-                kind = "hostssl"
             rules = f"local all all trust\n{kind} all all all scram-sha-256\n"
             (self.data / "pg_hba.conf").write_text(rules)
         # Remove the files of a killed server. One still says that the server is ready. The other names a process that

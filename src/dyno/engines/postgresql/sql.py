@@ -179,10 +179,9 @@ class Statements:
 
         def answer(response: int | Sequence[Sequence[str | None]]) -> object:
             if not columns:
+                changed = 0
                 if isinstance(response, int):
                     changed = response
-                else:
-                    changed = 0
                 if named:
                     return ([], [])
                 return changed

@@ -308,10 +308,9 @@ class Series(SqlSeries):
         self._hours = int(engine.options["partition_hours"])
         self._partitions = set[int]()
         self._execute(series_sql.create_names(SERIES_TYPES))
+        partitioned = ""
         if self._hours:
             partitioned = "PARTITION BY RANGE (ts)"
-        else:
-            partitioned = ""
         self._execute(series_sql.create(SERIES_TYPES, partitioned, "PRIMARY KEY (pv, ts)" if self._keyed else ""))
         if not self._keyed:
             self.last = LATEST_BY_SORTING

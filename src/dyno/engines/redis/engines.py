@@ -76,7 +76,6 @@ class Redis(Process, Copyable):
         return {"unix_socket_path": str(self.path), **password}
 
     def reached(self) -> listen.ServerAddress:
-        """Returns the address for other machines."""
         listener = self._listener
         assert listener is not None
         tls = dict[str, str | bool]()
@@ -271,10 +270,9 @@ class Keyspace(ServerStore):
         text = str(error)
         if type(error).__name__ != "NoPermissionError" and not text.startswith("NOPERM"):
             return None
+        which = ""
         if " key" in text:
             which = f" (Dyno's are {namespace.PREFIX}*)"
-        else:
-            which = ""
         return text.removeprefix("NOPERM ") + which
 
     @classmethod
@@ -288,10 +286,9 @@ class Keyspace(ServerStore):
         words += [*(["-n", database] if database else []), *(["--user", unquote(at.username)] if at.username else [])]
         cli = shlex.join(["redis-cli", *words, *(["--tls"] if at.scheme == "rediss" else [])])
         # The password is not printed. redis-cli reads it from this variable.
+        password = ""
         if at.password:
             password = 'export REDISCLI_AUTH="${REDISCLI_AUTH:?expected the password}"; '
-        else:
-            password = ""
         # Names have zero bytes, which no argument can have: redis-cli quotes them, and reads them as it wrote them.
         scan = f"{cli} --no-raw --scan --pattern '{name}:*'"
         return f"{password}{scan} | sed 's/^/UNLINK /' | {cli} | sed '/^1$/d'"

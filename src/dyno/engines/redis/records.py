@@ -152,9 +152,8 @@ class KeyedRecords:
 
         olds: list[Record | None] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
-            if isinstance(answer, list):
-                values = answer
-            else:
+            values = answer
+            if not isinstance(answer, list):
                 values = [answer]
             # If a key occurs earlier in the batch, the old record is that one: the server reads before it stores.
             olds += [new or (value and _MSGPACK.decode(value)) for new, value in zip(same, values, strict=True)]

@@ -122,10 +122,9 @@ def mariadb_adapter(options: Options, address: Mapping[str, object]) -> MySQLAda
             return text
 
     for name in dir(MySQLSchemaInstaller):
+        statements = None
         if name.startswith("CREATE_"):
             statements = getattr(MySQLSchemaInstaller, name, None)
-        else:
-            statements = None
         if isinstance(statements, str):
             setattr(MySQLSchemaInstaller, name, _REFERENCES.sub("", statements))
         elif isinstance(statements, tuple):
@@ -214,10 +213,9 @@ class Relational(databases.Database):
         # Read the version from the module, because distributions of several names have it.
         library, _ = DRIVERS[driver(self._options)]
         number = str(import_module(library).__version__).split()[0]
+        server = "MariaDB"
         if self._options["backend"] == "postgresql":
             server = "PostgreSQL"
-        else:
-            server = "MariaDB"
         with self._cursor() as cursor:
             cursor.execute("SHOW server_version" if server == "PostgreSQL" else "SELECT VERSION()")
             release = cursor.fetchone()[0].split()[0].split("-")[0]
@@ -231,10 +229,9 @@ class Relational(databases.Database):
         backend = str(self._options["backend"])
         settings |= TIERS_OF[backend][self._tier]
         if backend != SQLITE:
+            show = "SHOW GLOBAL VARIABLES LIKE '{}'"
             if backend == "postgresql":
                 show = "SHOW {}"
-            else:
-                show = "SHOW GLOBAL VARIABLES LIKE '{}'"
             with self._cursor() as cursor:
                 for name in TIERS_OF[backend][self._tier]:
                     cursor.execute(show.format(name))
@@ -271,10 +268,9 @@ def administrator(server: PostgreSQL | MariaDB, backend: object) -> Iterator[Pos
 
 def remove(home: Path, options: Mapping[str, Value], server: PostgreSQL | MariaDB | None) -> None:
     if server is not None:
+        force = ""
         if options["backend"] == "postgresql":
             force = " WITH (FORCE)"
-        else:
-            force = ""
         with administrator(server, options["backend"]) as cursor:
             cursor.execute(f"DROP DATABASE IF EXISTS {namespace.store_name(home)}{force}")
 

@@ -181,10 +181,9 @@ class Store(Engine):
         error = response.get("Error", {})
         code, status = str(error.get("Code", "")), response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if code in WRONG_REGION:
+            right = ""
             if error.get("Region"):
                 right = f"in {error['Region']}, "
-            else:
-                right = ""
             return Refused(f"the bucket is {right}not in {self.at.region}: set its region with region= or AWS_REGION")
         reasons = toml(REASONS)
         if code in reasons:
@@ -237,9 +236,8 @@ def _connect_client(name: str, options: Mapping[str, Value], server: Any) -> tup
         raise Refused(NO_KEYS)
     frozen = credentials.get_frozen_credentials()
     # boto3 has no public name for this value, which comes from AWS_CA_BUNDLE or from ca_bundle in a profile.
-    if server.own:
-        authority = None
-    else:
+    authority = None
+    if not server.own:
         authority = session._session.get_config_variable("ca_bundle")
     client = create_client(session, endpoint, region, 1, ADMIN_SECONDS, retries=4, authority=authority)
     bucket = "" if server.own else str(options["bucket"])

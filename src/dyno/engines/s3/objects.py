@@ -223,10 +223,9 @@ class ThinRequester(CurlRequester):
                 f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
                 for number, tag in enumerate(request.tags, 1)
             )
+            body = ""
             if request.verb == "join":
                 body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
-            else:
-                body = ""
             handle.setopt(c.POSTFIELDS, body.encode())
         if request.verb == "copy":
             source = quote(f"/{self._at.bucket}/{self._at.prefix}{request.other}", SAFE)
@@ -296,10 +295,9 @@ class ThinRequester(CurlRequester):
         self.codes[status] += 1
         body = b"".join(handle.pieces)
         handle.pieces.clear()
+        sink = None
         if request.verb == "get" and not self._keeps:
             sink = handle.digest
-        else:
-            sink = None
         # For a copy or join, the server starts its response before it knows the outcome, so the body may be an error.
         if status >= ERROR_FROM or (request.verb in ("copy", "join") and CODE.search(body)):
             code = CODE.search(body if sink is None else sink.beginning)
@@ -309,14 +307,12 @@ class ThinRequester(CurlRequester):
             return StoreResponse(int(info(c.SIZE_DOWNLOAD_T)), sink.digest.digest(), None, first, total)
         if request.verb == "get":
             return StoreResponse(len(body), None, body, first, total)
+        size = 0
         if request.verb == "head":
             size = int(info(c.CONTENT_LENGTH_DOWNLOAD_T))
-        else:
-            size = 0
+        names = None
         if request.verb == "list":
             names = partial(_names, body, len(self._at.prefix))
-        else:
-            names = None
         return StoreResponse(size, None, None, first, total, names, _tag(request, handle.headers, body))
 
 

@@ -35,10 +35,9 @@ class Records:
         self._insert = f"INSERT INTO records ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
         values = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
         self._upsert = f"{self._insert} ON CONFLICT (name, location) DO UPDATE SET {values}"
+        columns = ""
         if indexed:
             columns = "".join(f", {name} TEXT NOT NULL" for name in INDEXES)
-        else:
-            columns = ""
         connection.execute(
             "CREATE TABLE IF NOT EXISTS records (name TEXT NOT NULL, location TEXT NOT NULL, stub TEXT NOT NULL"
             f"{columns}, PRIMARY KEY (name, location)) WITHOUT ROWID"

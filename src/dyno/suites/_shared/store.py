@@ -50,7 +50,6 @@ class OnStore(Workload):
         """True if the store was written to since the last upkeep."""
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
-        """Returns the port of an opened engine."""
         return self._job.port(engine, *arguments)
 
     def port_arguments(self) -> tuple[object, ...]:

@@ -45,7 +45,6 @@ def convert_to_stored(name: str, values: Array) -> Array:
 
 
 def convert_from_stored(name: str, values: Array) -> Array:
-    """Reverses `convert_to_stored`."""
     if BY_NAME[name].sql == "time":
         return values.view(dtype(name))
     return values
@@ -89,7 +88,6 @@ def table(chunk: Chunk) -> pyarrow.Table:
 
 
 def of_table(arrow: pyarrow.Table) -> dict[str, Array]:
-    """Converts an Arrow table to columns."""
     import numpy as np
 
     def column(name: str) -> Array:
@@ -120,7 +118,6 @@ def pieces(array: Array, step: int = STEP) -> Iterator[Array]:
 
 
 def sum_pieces(column: str, parts: Iterable[Array]) -> int | float:
-    """Returns the sum of a column's pieces."""
     import numpy as np
 
     if BY_NAME[column].exact:

@@ -15,8 +15,6 @@ Chunk = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """A column of the table."""
-
     name: str
     dtype: str
     """NumPy type of the column: 'u8', 'f8', 'i1', 'M8[s]', 'S16'."""

@@ -106,10 +106,9 @@ class CallsSuite(RequestDefinedSuite):
         definition = {DIRECTORY: relpath(base)}
         # If functions disagree, the first is right.
         first = engines[0]
+        right = None
         if isinstance(first, Mapping):
             right = first.get(FUNCTION)
-        else:
-            right = None
         if right is None:
             return definition
         return {**definition, REFERENCE: right}

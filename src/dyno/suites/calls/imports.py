@@ -22,10 +22,9 @@ def imported_code(reference: str, directory: Path) -> ImportedCode:
     library."""
     source = reference.rpartition(":")[0]
     by_path = source.endswith(SUFFIX)
+    own = source
     if by_path:
         own = _name_of(Path(directory, source))
-    else:
-        own = source
     modules: dict[str, ImportedModule] = {}
     pending = [own]
     while pending:
@@ -49,10 +48,9 @@ def also_beside(code: ImportedCode, reference: str, directory: Path) -> list[str
     """Returns the imported packages of which another copy, which was not imported, is beside the function's file or,
     for a module, in the directory."""
     source = reference.rpartition(":")[0]
+    place = directory
     if source.endswith(SUFFIX):
         place = Path(directory, source).parent
-    else:
-        place = directory
     names = []
     for module in code.modules:
         package = module.name.partition(".")[0]

@@ -161,13 +161,11 @@ def facts(record: Record, home: Path | None, name: str, arguments: Sequence[obje
     first = Record.of_json(data)
     if (at := record.difference(first)) is not None:
         mine, theirs = record.shown.get(at), first.shown.get(at)
+        given = "the call"
         if arguments:
             given = f"argument {at + 1:,} ({brief(arguments[at])})"
-        else:
-            given = "the call"
-        if data["name"] == name:
-            other = "in another trial"
-        else:
+        other = "in another trial"
+        if data["name"] != name:
             other = data["name"]
         said = f"{name} answered {mine}, and {other} {theirs}"
         found["answers_differ"] = f"{given}: {said if mine != theirs else f'{name} answered otherwise than {other}'}"

@@ -87,10 +87,9 @@ def _build_entries(engine: str, commands: Sequence[str], values: Mapping[str, An
         scripts = values[name]
         if len(scripts) not in (0, 1, len(commands)):
             raise UsageError(f"--{name}: expected it once, or once for each of {len(commands)} commands")
+        repeated = scripts
         if len(scripts) == 1:
             repeated = scripts * len(commands)
-        else:
-            repeated = scripts
         for entry, script in zip(entries, repeated, strict=False):
             entry[name] = script
     return entries

@@ -28,8 +28,6 @@ class Packer(NamedTuple):
 
 
 class PackerSpec(NamedTuple):
-    """Declaration of a packer."""
-
     module: str
     """Module that the packer imports."""
     levels: range = range(0)

@@ -127,9 +127,8 @@ def as_array(name: str, answer: object) -> NDArray[np.floating]:
         raise Wrong(f"{name}: got {type(answer).__name__}, which is planned and not computed")
     try:
         array = np.asarray(answer)
-        if array.dtype in (np.float32, np.float64):
-            floats = array
-        else:
+        floats = array
+        if array.dtype not in (np.float32, np.float64):
             floats = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise Wrong(f"{name}: got {type(answer).__name__}, expected numbers: {error}") from None

@@ -131,14 +131,12 @@ class Client:
 
     def _hops(self, url: str, fresh: bool) -> list[Hop]:
         options, hops = self._options, list[Hop]()
-        if options.max_time is None:
-            deadline = None
-        else:
+        deadline = None
+        if options.max_time is not None:
             deadline = monotonic() + options.max_time
         while True:
-            if deadline is None:
-                left = None
-            else:
+            left = None
+            if deadline is not None:
                 left = deadline - monotonic()
             hops.append(self._hop(url, options, left, fresh and not hops))
             target = hops[-1].info["redirect_url"]
@@ -195,9 +193,8 @@ class Client:
                     raise KeyboardInterrupt
                 # Wait until libcurl has something to do, but at most LOOK_SECONDS.
                 timeout_ms = self._multi.timeout()
-                if timeout_ms < 0:
-                    seconds = LOOK_SECONDS
-                else:
+                seconds = LOOK_SECONDS
+                if timeout_ms >= 0:
                     seconds = min(timeout_ms / 1e3, LOOK_SECONDS)
                 with suppress(self._c.error):
                     # select returns at once if there is no socket. A signal interrupts it.

@@ -173,10 +173,9 @@ class CurlRequester:
         if status >= ERROR_FROM:
             return StatusError(f"HTTP {status}")
         moments, version = tuple(map(get, self._times)), self._versions.get(get(c.INFO_HTTP_VERSION), "unknown")
+        redirects = 0
         if self._location:
             redirects = get(c.REDIRECT_COUNT)
-        else:
-            redirects = 0
         return Response(status, size, digest, body, get(c.NUM_CONNECTS), moments, version, redirects)
 
     # -- the event loop -------------------------------------------------------------------------------------

@@ -214,10 +214,9 @@ def ascii_url(url: str) -> str:
             host = host.encode("idna").decode()
     except UnicodeError:
         raise ValueError("its host is not a valid domain name") from None
+    at = ""
     if parts[2] is not None:
         at = f"{percent_encoded(user)}@"
-    else:
-        at = ""
     encoded = f"{scheme}{at}{host}{colon}{port}{percent_encoded(rest)}"
     if not encoded.isascii():
         raise ValueError("only its host, user, path and query may have letters outside ASCII")
@@ -226,8 +225,7 @@ def ascii_url(url: str) -> str:
 
 def percent_encoded(text: str | bytes) -> str:
     """Percent-encodes each byte outside ASCII, and leaves the rest unchanged."""
-    if isinstance(text, bytes):
-        data = text
-    else:
+    data = text
+    if not isinstance(text, bytes):
         data = text.encode(errors="surrogateescape")
     return quote(data, safe=string.printable)

@@ -199,9 +199,8 @@ class HttpWorkload(OnStore):
     @contextmanager
     def _stress(self, port: Requests) -> Iterator[None]:
         """Keeps the server busy from a second process, if the user asked for it."""
-        if self._job.spec.floor:
-            places = 0
-        else:
+        places = 0
+        if not self._job.spec.floor:
             places = int(self._job.params["stress"])
         if not places:
             yield

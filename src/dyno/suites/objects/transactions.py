@@ -97,8 +97,6 @@ class Connection:
 
 
 class Transactions:
-    """Transactions of one client."""
-
     def __init__(self, port: Objects, container: str, objects: int) -> None:
         from dyno.suites.objects import items
 
@@ -229,7 +227,6 @@ class Transactions:
             del root[position.branch][position.key]
 
     def keys(self, branch: str) -> list[int]:
-        """Returns the keys of the containers in a branch, in order."""
         with self._reader.reading() as root:
             if branch in root:
                 return list(root[branch].keys())

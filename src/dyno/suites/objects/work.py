@@ -93,10 +93,9 @@ class ClientWork:
         """Yields transactions that each write a new container."""
         branch = client_branch(self._client, self._phase)
         written = self._model.written_states(self._phase, self._client)
+        start = 0
         if written.any():
             start = int(np.flatnonzero(written)[-1]) + 1
-        else:
-            start = 0
 
         def task(key: int) -> Task:
             return Task(branch, key, self._model.contents(branch, key, blobs=self._blobs))

@@ -19,8 +19,6 @@ MAX_WAIT_SECONDS = 1e6
 
 
 class StoreRequest(NamedTuple):
-    """One request to a bucket."""
-
     verb: str
     """'put', 'get', 'head', 'list', 'copy' or 'delete'. For an upload in parts: 'open', 'part', 'join' or 'drop'."""
     key: str
@@ -41,8 +39,6 @@ class StoreRequest(NamedTuple):
 
 
 class StoreResponse(NamedTuple):
-    """Response to a request."""
-
     size: int = 0
     """Number of bytes in the received body; for 'head', in the object."""
     digest: bytes | None = None

@@ -136,7 +136,6 @@ def run_all(
 
 
 def digest_of(answer: StoreResponse) -> bytes:
-    """Returns the digest of the received body."""
     return answer.digest or DIGEST(answer.body or b"").digest()
 
 

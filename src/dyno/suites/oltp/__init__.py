@@ -65,8 +65,6 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class SysbenchTables:
-    """Tables of sysbench's tests."""
-
     count: int
     size: int
     """Number of rows in each table."""

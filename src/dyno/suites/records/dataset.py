@@ -179,10 +179,9 @@ class Model:
         else:
             self.distribution = distribution
         # Extra names for records that a mix inserts. Each client's share is rounded up.
+        spare = 0
         if "insert" in self.mix.percent:
             spare = self.operations + clients
-        else:
-            spare = 0
         self.dataset = Dataset(records, spare, int(params["value_size"]), seed)
         self.txn = params["txn"]
         self.batch = int(params["batch"])

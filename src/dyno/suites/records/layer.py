@@ -199,9 +199,8 @@ class LayeredRecords:
                 key = record["name"], record["location"]
                 packed = pack(RECORD, key)
                 value = writer.get(packed)
-                if value is None:
-                    old = None
-                else:
+                old = None
+                if value is not None:
                     old = self._encoder.decode(value)
                 writer.put(packed, self._encoder.encode(record))
                 for letter, function in self._indexes:

@@ -134,10 +134,9 @@ class _Replay:
 
     def _check_not_older(self, number: int, answer: object) -> None:
         """Raises Wrong unless the answer is the whole record, in a version not older than the snapshot's."""
+        known = ABSENT
         if self._known is not None:
             known = int(self._known[number])
-        else:
-            known = ABSENT
         version = version_of(answer)
         if version < known or not same(answer, self._work.dataset.record(number, version)):
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
@@ -174,9 +173,8 @@ class _Replay:
 def version_of(answer: object) -> int:
     """Returns the version at the start of a record's stub; less than ABSENT if there is none."""
     strings = record_strings(answer)
-    if strings is None:
-        digits = ""
-    else:
+    digits = ""
+    if strings is not None:
         digits = strings[2][:VERSION_DIGITS]
     if digits.isdigit():
         return int(digits)

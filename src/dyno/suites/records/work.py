@@ -123,10 +123,9 @@ class ClientWork:
             def check_bulk(answer: Any, count: int) -> int:
                 # Check in pieces, to avoid a list of all numbers.
                 listed = is_list(answer, count)
+                step = BULK_SLICE
                 if type(answer) is list and not listed:
                     step = count
-                else:
-                    step = BULK_SLICE
                 return sum(
                     check(numbers[at : at + step][: count - at], answer[at : at + step] if listed else answer)
                     for at in range(0, count, max(step, 1))

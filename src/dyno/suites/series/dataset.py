@@ -209,7 +209,6 @@ class Model:
         return self.samples >= self.dataset.total
 
     def add(self, arrival: Arrival) -> None:
-        """Adds an acknowledged batch."""
         self.batches += 1
         self.samples += arrival.new
         if not self.judged:

@@ -140,8 +140,6 @@ class EventReceiver:
 
 
 class LiveRun:
-    """One run of the phase `live`."""
-
     def __init__(self, home: Path, variables: int, hz: int, seconds: int, period_ms: int) -> None:
         if reason := explain_missing_libraries():
             raise Absent(reason)
@@ -248,10 +246,9 @@ class LiveRun:
 
     def check(self, report: Report) -> int:
         """Raises Wrong unless every variable had an event."""
+        count = 0
         if self._batches:
             count = len(np.unique(np.concatenate([batch.pv for batch in self._batches])))
-        else:
-            count = 0
         if count < self._variables:
             raise Wrong(f"of {self._variables:,} variables {count:,} had an event in {self._seconds} s")
         return report.items

@@ -79,10 +79,9 @@ class ClientWork:
         survival, insert = self._survival, self._port.insert
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number >= self._model.batches:
+                call: Callable[[SampleBatch], object] = insert
                 if survival:
                     call = survival.call(number, insert)
-                else:
-                    call = insert
                 yield self._make_insert(call, arrival, weights=[arrival.new])
 
     def poll_inserts(self) -> Iterator[Work]:

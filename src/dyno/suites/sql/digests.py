@@ -79,10 +79,9 @@ def digests(
         lengths = np.array(list(map(len, parts)), np.int64)
         ends = np.cumsum(lengths)
         rows = [row for part in parts for row in part]
+        ranks = None
         if ordered:
             ranks = np.arange(1, len(rows) + 1) - np.repeat(ends - lengths, lengths)
-        else:
-            ranks = None
         hashes = _of_rows(rows, ranks, tolerance, columns)
         # Sums modulo 2^64 up to each row, which also give those of answers without rows.
         totals = np.zeros((FIELDS, len(rows) + 1), np.uint64)

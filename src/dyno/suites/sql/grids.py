@@ -33,8 +33,6 @@ beyond 2^42 noise of 1e-13 takes one to the next."""
 
 
 class Grids:
-    """The grids of a tolerance."""
-
     def __init__(self, tolerance: float) -> None:
         bits = MANTISSA
         if tolerance:

@@ -98,10 +98,9 @@ class NativeTransaction:
         return requests
 
     def answer(self, inputs: tuple[object, ...], response: Any) -> object:
+        responses = response
         if self._responses == 1:
             responses = [response]
-        else:
-            responses = response
         answers, at = [], 0
         for step in self._steps:
             at += step.responses

@@ -267,10 +267,9 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         at = positions[number % BATCH]
         values = zip(kinds.scripts[at].inputs, inputs[number % BATCH], strict=True)
         given = ", ".join(f"{name}={value!r}" for name, value in values)
+        of = ""
         if self._job.clients > 1:
             of = f" of client {client + 1}"
-        else:
-            of = ""
         return f"{kinds.transactions[at].name}, operation {number + 1:,}{of} ({given})"
 
     # -- afterwards -----------------------------------------------------------------------------------------

@@ -74,10 +74,9 @@ def canonical(value: Any, tolerance: float) -> Any:
 
 def normalize_time(text: str) -> str:
     """Returns a text, in one form if it is a time."""
+    match = None
     if len(text) >= _TIME_LENGTH:
         match = _TIME.fullmatch(text)
-    else:
-        match = None
     if match is None:
         return text
     return _time(match[1], match[2], match[3] or "")
@@ -125,9 +124,8 @@ def format_rows(answer: object, tolerance: float, columns: Sequence[int] | None 
     """Returns the rows of an answer in canonical form, as plain JSON."""
 
     def plain(row: Sequence[object]) -> list[object]:
-        if columns is None:
-            values = row
-        else:
+        values = row
+        if columns is not None:
             values = [row[at] for at in columns]
         return [_plain(canonical(value, tolerance)) for value in values]
 

@@ -50,8 +50,6 @@ USAGE = {
 
 
 class Generator(NamedTuple):
-    """A parsed generator."""
-
     kind: str
     """A key of USAGE."""
     arguments: tuple[Any, ...] = ()

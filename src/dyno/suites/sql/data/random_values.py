@@ -212,7 +212,6 @@ def _bytes(random: Random, low: int, high: int) -> list[bytes]:
 
 
 def _octets(random: Random, count: int) -> NDArray[np.uint8]:
-    """Returns `count` random bytes for each row."""
     words = [random.words(1 + number).astype("<u8") for number in range(-(-count // 8))]
     if not words:
         return np.empty((len(random), 0), np.uint8)

@@ -257,10 +257,9 @@ class _Parser:
                 count = str(least)
             else:
                 count = f"{least} or {most}"
+            plural = "arguments"
             if count.endswith("1"):
                 plural = "argument"
-            else:
-                plural = "arguments"
             raise ValueError(f"{name}() takes {count} {plural}, got {len(arguments)}")
         if name == "pi":
             return Constant(math.pi)
@@ -293,10 +292,9 @@ class _Parser:
 
     def _unexpected_error(self, instead: str = "") -> ValueError:
         kind, text = self._tokens[self._at]
+        shown = "end of the expression"
         if kind:
             shown = format_value(text)
-        else:
-            shown = "end of the expression"
         return ValueError(f"expected {instead}, got {shown}" if instead else f"unexpected {shown}")
 
 

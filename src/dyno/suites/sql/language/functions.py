@@ -120,10 +120,9 @@ def _arithmetic(
 
 def _make_comparison(compare: Callable[[float, float], bool]) -> Callable[..., bool]:
     def compare_scalars(one: Scalar, other: Scalar) -> bool:
+        read: Callable[[Scalar], float] = to_int
         if type(one) is float or type(other) is float:
             read = to_double
-        else:
-            read = to_int
         return compare(read(one), read(other))
 
     return compare_scalars
@@ -135,10 +134,9 @@ def _integers(function: Callable[..., int]) -> Callable[..., int]:
 
 def _extreme(choose: Callable[[Iterable[float]], float]) -> Callable[..., Scalar]:
     def choice(*arguments: Scalar) -> Scalar:
+        read: Callable[[Scalar], float] = to_int
         if float in map(type, arguments):
             read = to_double
-        else:
-            read = to_int
         return choose(map(read, arguments))
 
     return choice

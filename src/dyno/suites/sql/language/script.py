@@ -218,10 +218,9 @@ class _Parser:
             self._given[name] = None
         if name not in self._current:
             if not any(name.startswith(prefix) for prefix, _ in self._gsets):
+                nearest = "use \\set to define it"
                 if self._current:
                     nearest = closest_match(name, self._current)
-                else:
-                    nearest = "use \\set to define it"
                 raise ValueError(f"variable {format_value(name)} is undefined; {nearest}")
             self._current[name] = name
             self._late.add(name)
@@ -239,7 +238,6 @@ def _may_set(prefix: str, lexed: Lexed, name: str) -> bool:
 
 
 def _split_first_word(text: str) -> tuple[str, str]:
-    """Splits the first word from the rest."""
     word, rest = [*text.split(None, 1), "", ""][:2]
     return word, rest
 
