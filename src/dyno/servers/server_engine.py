@@ -8,6 +8,7 @@ engine declares and implements only what differs.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from dyno.contracts.engine import Engine, EngineSpec, Listing, Server, ServerSpe
 from dyno.contracts.installation import NOTHING, Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
 from dyno.contracts.native_load import missing_native
+from dyno.contracts.programs import Program
 from dyno.contracts.settings import Setting
 from dyno.servers import listen, namespace, set_option, user_server
 from dyno.servers.listen import LISTEN
@@ -24,6 +26,7 @@ from dyno.servers.set_option import SET
 from dyno.servers.user_server import URL, UserServer
 
 Options = Mapping[str, Value]
+StartServer = Callable[[Path, Tier, Options, int], Server]
 
 
 class ServerStore(Engine):
@@ -163,7 +166,7 @@ def server_engine(
     *,
     schemes: tuple[str, ...],
     address: Callable[[str], object] = str,
-    start: Callable[[Path, Tier, Options, int], Server] | None = None,
+    start: StartServer | None = None,
     program: ServerProgram | JavaProgram | None = None,
     settings: Setting | None = None,
     options: tuple[Setting, ...] = (),
@@ -186,44 +189,20 @@ def server_engine(
     `dyno.servers.listen`. `declaration` has further fields of `dyno.contracts.engine.EngineSpec`.
     """
 
-    def serve(home: Path, tier: Tier, options: Options, clients: int) -> Server:
-        if options[URL] or start is None:
-            return UserServer(str(options[URL]), address)
-        return start(home, tier, options, clients)
-
-    def refuse_options(tier: Tier, options: Options) -> str | None:
-        if sized and options[sized[1]] != sized[2] and set_option.sets(options, sized[0]):
-            return f"set.{sized[0]} and {sized[1]} are one setting: leave one of them out"
-        if options.get(LISTEN) and options[URL]:
-            return f"{LISTEN} is of a server of Dyno's own, and {URL} names one of yours: leave one of them out"
-        return refuse(tier, options) or set_option.refuse_options(options)
-
-    def find_unmet_need(options: Options) -> str | None:
-        own = program is not None and not options[URL]
-        program_missing = None
-        if own and program:
-            program_missing = program.explain_missing(str(options.get(PROGRAM, "")))
-        return program_missing or missing_native(options)
-
-    own = Installation(
-        programs=() if program is None or program.pinned is None else (program.pinned,),
-        packages=program.packages if isinstance(program, JavaProgram) else (),
-        needs=find_unmet_need,
-    )
-    chosen = None
+    additions = [settings] if settings else []
     if isinstance(program, ServerProgram):
-        chosen = program.setting
+        additions.append(program.setting)
     return EngineSpec(
         options=(
             user_server.setting(*schemes),
             *((listen.setting(),) if listens else ()),
             *options,
-            *filter(None, (settings, chosen)),
+            *additions,
         ),
-        refuse=refuse_options,
-        installation=own + installation,
+        refuse=partial(_refuse_options, sized, refuse),
+        installation=_describe_program(program) + installation,
         server=ServerSpec(
-            create=serve,
+            create=partial(_create_server, start, address),
             start_seconds=start_seconds,
             gives=None if store.weaker is ServerStore.weaker else store.gives,
             remove=store.remove,
@@ -233,3 +212,45 @@ def server_engine(
         listing=Listing(by_default=False, untested=untested),
         **{"opener": store, **declaration},
     )
+
+
+def _create_server(
+    start: StartServer | None,
+    address: Callable[[str], object],
+    home: Path,
+    tier: Tier,
+    options: Options,
+    clients: int,
+) -> Server:
+    """Returns the user's server if the options name one, and else Dyno's own."""
+    if options[URL] or start is None:
+        return UserServer(str(options[URL]), address)
+    return start(home, tier, options, clients)
+
+
+def _refuse_options(
+    sized: tuple[str, str, Value] | None, refuse: Callable[[Tier, Options], str | None], tier: Tier, options: Options
+) -> str | None:
+    if sized and options[sized[1]] != sized[2] and set_option.sets(options, sized[0]):
+        return f"set.{sized[0]} and {sized[1]} are one setting: leave one of them out"
+    if options.get(LISTEN) and options[URL]:
+        return f"{LISTEN} is of a server of Dyno's own, and {URL} names one of yours: leave one of them out"
+    return refuse(tier, options) or set_option.refuse_options(options)
+
+
+def _describe_program(program: ServerProgram | JavaProgram | None) -> Installation:
+    """Returns what Dyno's own server needs: its program, and Java."""
+
+    def find_unmet_need(options: Options) -> str | None:
+        missing = None
+        if program is not None and not options[URL]:
+            missing = program.explain_missing(str(options.get(PROGRAM, "")))
+        return missing or missing_native(options)
+
+    if program is None or program.pinned is None:
+        programs: tuple[Program, ...] = ()
+    else:
+        programs = (program.pinned,)
+    if isinstance(program, JavaProgram):
+        return Installation(programs=programs, packages=program.packages, needs=find_unmet_need)
+    return Installation(programs=programs, needs=find_unmet_need)

@@ -51,14 +51,12 @@ def compute(engine: Library) -> FunctionPort:
 
     @compiled
     def correlation(x, y):  # type: ignore[no-untyped-def]
-        sum_x, sum_y = 0.0, 0.0
+        sum_x = sum_y = 0.0
         for at in each(len(x)):
             sum_x += x[at]
             sum_y += y[at]
         mean_x, mean_y = sum_x / len(x), sum_y / len(x)
-        xy = 0.0
-        xx = 0.0
-        yy = 0.0
+        xy = xx = yy = 0.0
         for at in each(len(x)):
             dx, dy = x[at] - mean_x, y[at] - mean_y
             xy += dx * dy

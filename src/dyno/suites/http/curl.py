@@ -59,10 +59,16 @@ def certificates() -> str | None:
 def handle(options: Options, write: Callable[[bytes], object]) -> Curl:
     """Returns a handle for requests with these options. libcurl calls `write` with each piece of a body."""
     c = pycurl()
+    tls = None
+    if options.tlsv1_2:
+        tls = c.SSLVERSION_TLSv1_2
     if options.tlsv1_3:
         tls = c.SSLVERSION_TLSv1_3
-    else:
-        tls = c.SSLVERSION_TLSv1_2 if options.tlsv1_2 else None
+    family = c.IPRESOLVE_WHATEVER
+    if options.ipv6:
+        family = c.IPRESOLVE_V6
+    if options.ipv4:
+        family = c.IPRESOLVE_V4
     settings = (
         (c.NOSIGNAL, 1),
         (c.PROTOCOLS, c.PROTO_HTTP | c.PROTO_HTTPS),
@@ -89,10 +95,10 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Curl:
         (c.VERBOSE, int(options.verbose)),
         (c.HTTPAUTH, c.HTTPAUTH_DIGEST if options.digest else None),
         (c.FAILONERROR, int(options.fail)),
-        (c.IPRESOLVE, c.IPRESOLVE_V4 if options.ipv4 else c.IPRESOLVE_V6 if options.ipv6 else c.IPRESOLVE_WHATEVER),
+        (c.IPRESOLVE, family),
         (c.ACCEPT_ENCODING, "" if options.compressed else None),
-        (c.SSL_VERIFYPEER, 0 if options.insecure else 1),
-        (c.SSL_VERIFYHOST, 0 if options.insecure else 2),
+        (c.SSL_VERIFYPEER, int(not options.insecure)),
+        (c.SSL_VERIFYHOST, 2 * (not options.insecure)),
         (c.CAINFO, options.cacert or certificates()),
         (c.SSLCERT, options.cert),
         (c.SSLKEY, options.key),
@@ -102,6 +108,13 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Curl:
     for option, value in settings:
         if value is not None:
             handle.setopt(option, encode_value(value))
+    _set_http_version(handle, options)
+    return handle
+
+
+def _set_http_version(handle: Curl, options: Options) -> None:
+    """Raises UsageError if this libcurl lacks the version that the options name."""
+    c = pycurl()
     flags = {
         "http1_0": c.CURL_HTTP_VERSION_1_0,
         "http1_1": c.CURL_HTTP_VERSION_1_1,
@@ -116,7 +129,6 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Curl:
                 handle.setopt(c.HTTP_VERSION, constant)
             except c.error:
                 raise UsageError(f"this libcurl has no {name.split('_')[0]}: {c.version}") from None
-    return handle
 
 
 def form_part(text: str) -> tuple[object, object]:

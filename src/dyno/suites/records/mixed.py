@@ -13,7 +13,7 @@ from dyno.contracts.suite import Operations, check_each
 from dyno.suites.records import KINDS, SCAN_LENGTH, distribution_of
 from dyno.suites.records.dataset import ABSENT, following_records, record_strings
 from dyno.suites.records.draws import draw_ranks
-from dyno.suites.records.port import VERSION_DIGITS, Key, Record
+from dyno.suites.records.port import VERSION_DIGITS, Key, Reader, Record, Records
 from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, Slices
 
 
@@ -62,19 +62,8 @@ def mix_operations(work: ClientWork) -> Slices:
             return MixedOperation(kind, number, length=lengths[at])
         return MixedOperation(kind, number, work.next_version(number) if KINDS[kind] else ABSENT)
 
-    reader, replace = work.port.reader(), work.port.replace
-    get: Any = reader.get
-
-    def modify(records: list[Record]) -> tuple[Record | None, list[Record | None]]:
-        before = get(_key(records))
-        return before, replace(records)
-
-    calls: dict[str, Callable[[Any], Any]] = {
-        "get": get,
-        "update": replace,
-        "modify": modify if not isinstance(replace, NativeCall) else NativePair(get, replace, _key),
-        "insert": work.port.insert,
-    }
+    reader = work.port.reader()
+    calls = _bind_calls(work.port, reader)
     scanner = cache(reader.scanner)
     # A slice of the mix has about as many scans as one of the phase `scan`.
     size = min(max(SCAN_SLICE * 100 // mix.percent.get("scan", 1), SCAN_SLICE), MIXED_SLICE)
@@ -90,6 +79,27 @@ def mix_operations(work: ClientWork) -> Slices:
             check=_Replay(work, operations),
             kinds=[operation.kind for operation in operations],
         )
+
+
+def _bind_calls(port: Records, reader: Reader) -> dict[str, Callable[[Any], Any]]:
+    """Returns the function for each kind of operation except scans."""
+    replace = port.replace
+    get: Any = reader.get
+
+    def modify(records: list[Record]) -> tuple[Record | None, list[Record | None]]:
+        before = get(_key(records))
+        return before, replace(records)
+
+    if isinstance(replace, NativeCall):
+        modify_record: Callable[[Any], Any] = NativePair(get, replace, _key)
+    else:
+        modify_record = modify
+    return {
+        "get": get,
+        "update": replace,
+        "modify": modify_record,
+        "insert": port.insert,
+    }
 
 
 def _key(records: list[Record]) -> Key:
