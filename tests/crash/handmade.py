@@ -7,6 +7,7 @@ from pathlib import Path
 from dyno.crash.images import FileContents
 from dyno.crash.model import State, draws
 from dyno.crash.record import (
+    CrashRecord,
     Create,
     Event,
     Flush,
@@ -14,7 +15,6 @@ from dyno.crash.record import (
     Link,
     Mark,
     Node,
-    Record,
     Rename,
     Resize,
     Unlink,
@@ -87,9 +87,9 @@ class Tape:
         self.now += 1
         return self.add(Mark(self.now, self.now, 7, number, which))
 
-    def record(self) -> Record:
+    def record(self) -> CrashRecord:
         events = sorted(self.events, key=lambda event: event.end)
-        return Record(Path("/nowhere"), self.nodes, events, contents=self.contents)
+        return CrashRecord(Path("/nowhere"), self.nodes, events, contents=self.contents)
 
 
 def states(tape: Tape, model: str, birth: bool = True, seed: int = 1, count: int = 100) -> list[State]:

@@ -12,7 +12,7 @@ from needed import unavailable
 
 from dyno.crash import recorder
 from dyno.crash.model import State, draws, explain, shrink
-from dyno.crash.record import Record
+from dyno.crash.record import CrashRecord
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -28,11 +28,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory):
         unavailable(why)
 
     @cache
-    def made(name: str) -> Record:
+    def made(name: str) -> CrashRecord:
         place = tmp_path_factory.mktemp("toy")
         home = place / "home"
         home.mkdir()
-        record = recorder.record([sys.executable, toys.__file__, name, str(home)], home, place / "record")
+        record = recorder.record_command([sys.executable, toys.__file__, name, str(home)], home, place / "record")
         assert (record.status, record.unseen) == (0, [])
         return record
 
@@ -40,7 +40,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory):
 
 
 def found(
-    record: Record, name: str, model: str, seed: int, place: Path, enough: int = STATES
+    record: CrashRecord, name: str, model: str, seed: int, place: Path, enough: int = STATES
 ) -> list[tuple[State, str]]:
     """The wrong states among STATES drawn states, at most `enough` of them, with the reasons."""
     wrong: list[tuple[State, str]] = []

@@ -16,7 +16,7 @@ from needed import unavailable
 
 from dyno.crash import recorder
 from dyno.crash.model import draws
-from dyno.crash.record import Create, Flush, Hint, Mark, Record, Unlink, Write, read, replay_record
+from dyno.crash.record import CrashRecord, Create, Flush, Hint, Mark, Unlink, Write, read, replay_record
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -27,26 +27,26 @@ def able() -> None:
         unavailable(why)
 
 
-def called(place: Path, *words: str) -> Record:
+def called(place: Path, *words: str) -> CrashRecord:
     """Records the program calling.py in the directory `home`."""
     home = place / "home"
     home.mkdir(exist_ok=True)
     command = [sys.executable, calling.__file__, *words, str(home)]
-    return recorder.record(command, home, place / "record")
+    return recorder.record_command(command, home, place / "record")
 
 
-def ran(place: Path, code: str) -> Record:
+def ran(place: Path, code: str) -> CrashRecord:
     """Records a line of Python that changes files in the directory h."""
     (place / "h").mkdir(exist_ok=True, parents=True)
     command = [sys.executable, "-c", f"import os, sys\nos.chdir({str(place)!r})\n{code}"]
-    return recorder.record(command, place / "h", place / "record")
+    return recorder.record_command(command, place / "h", place / "record")
 
 
 def there(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def kept(record: Record) -> dict[str, bytes]:
+def kept(record: CrashRecord) -> dict[str, bytes]:
     names, contents = replay_record(record)
     found = {name: node for name, node in names.items() if node.kind == "file"}
     return {name: bytes(contents.get(node.number, record.first(node.number))) for name, node in found.items()}
@@ -173,9 +173,9 @@ def test_truncated_events_file_is_refused(place: Path) -> None:
 def test_program_exceeding_the_timeout_is_ended(place: Path) -> None:
     (place / "h").mkdir()
     with pytest.raises(TimeoutError, match=r"sleep was not done after 0\.2 s"):
-        recorder.record(["sleep", "600"], place / "h", place / "record", timeout_seconds=0.2)
+        recorder.record_command(["sleep", "600"], place / "h", place / "record", timeout_seconds=0.2)
 
 
 def test_missing_program_is_named_in_the_error(place: Path) -> None:
     with pytest.raises(RuntimeError, match="there is no program dyno-no-such-program"):
-        recorder.record(["dyno-no-such-program"], place, place.parent / f"{place.name}-record")
+        recorder.record_command(["dyno-no-such-program"], place, place.parent / f"{place.name}-record")

@@ -16,7 +16,7 @@ import pytest
 
 from dyno.contracts.model import UsageError
 from dyno.suites.sql.data.generators import USAGE
-from dyno.suites.sql.data.tables import Table, block, draw, read_tables
+from dyno.suites.sql.data.tables import SqlTable, block, draw, read_tables
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -109,7 +109,7 @@ def use_file(random: Random, place: Path) -> None:
     assert len({len(values) for values in block(tables["t"], tables, 1, 0).values()}) == 1
 
 
-def few(table: Table) -> Table:
+def few(table: SqlTable) -> SqlTable:
     return replace(table, rows=min(table.rows, 20)) if table.rows else table
 
 

@@ -197,7 +197,7 @@ def test_next_run_kills_server_that_outlived_its_run(shell: Shell) -> None:
     (shell.work / "dyno-run-left").chmod(0o700)
     (shell.work / "dyno-run-left" / ".dyno-run-lock").touch()
     with psutil.Popen(["sleep", "600"]) as left:
-        leftover_processes.record(home, left.pid)
+        leftover_processes.record_process(home, left.pid)
         assert f"sleep {left.pid}" in shell.dyno("doctor", "--work", shell.work).out
         assert shell.dyno("run", "records", "-e", "sqlite", *small(samples=1), "-o", shell.file).status == 0
         assert left.wait(5) == -signal.SIGKILL
@@ -211,7 +211,7 @@ def test_process_recorded_by_another_user_is_not_killed(shell: Shell) -> None:
     planted.mkdir(0o700, parents=True)
     (planted / ".dyno-run-lock").touch()
     with psutil.Popen(["sleep", "600"]) as victim:
-        leftover_processes.record(planted, victim.pid)
+        leftover_processes.record_process(planted, victim.pid)
         for path in (planted, *planted.iterdir()):
             os.chown(path, 65_534, 65_534)
         assert str(victim.pid) not in shell.dyno("doctor", "--work", shell.work).out

@@ -75,7 +75,7 @@ def home(tmp_path: Path) -> Path:
 
 def test_recorded_server_is_killed_with_its_children(home: Path, tmp_path: Path, start: Start) -> None:
     server, child = start(FAMILY)
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     assert [process.pid for process in leftover_processes.find_recorded(tmp_path)] == [server.pid]
     leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
@@ -85,7 +85,7 @@ def test_recorded_server_is_killed_with_its_children(home: Path, tmp_path: Path,
 
 def test_forgotten_server_is_left_running(home: Path, tmp_path: Path, start: Start) -> None:
     server, _ = start(FAMILY)
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     leftover_processes.forget(home)
     leftover_processes.forget(home)
     assert leftover_processes.find_recorded(tmp_path) == []
@@ -96,7 +96,7 @@ def test_forgotten_server_is_left_running(home: Path, tmp_path: Path, start: Sta
 @pytest.mark.parametrize("later", [-100.0, 100.0])
 def test_process_with_reused_pid_is_left_alone(home: Path, tmp_path: Path, start: Start, later: float) -> None:
     process, child = start(FAMILY)
-    leftover_processes.record(home, process.pid)
+    leftover_processes.record_process(home, process.pid)
     told = json.loads((home / leftover_processes.RECORD).read_text())
     (home / leftover_processes.RECORD).write_text(json.dumps({**told, "born": told["born"] + later}))
     assert leftover_processes.find_recorded(tmp_path) == []
@@ -107,14 +107,14 @@ def test_process_with_reused_pid_is_left_alone(home: Path, tmp_path: Path, start
 
 def test_ended_server_is_not_recorded(home: Path, tmp_path: Path, start: Start) -> None:
     server, _ = start(FAMILY)
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     leftover_processes.kill(leftover_processes.family(server.pid))
     server.wait()
     assert leftover_processes.find_recorded(tmp_path) == []
     # All these do nothing for a process that is gone.
     leftover_processes.kill(leftover_processes.family(server.pid))
     leftover_processes.clear(tmp_path)
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     assert list(home.iterdir()) == []
 
 
@@ -125,7 +125,7 @@ def test_invalid_records_are_skipped_and_removed(home: Path, tmp_path: Path, sta
         (tmp_path / name).mkdir()
         (tmp_path / name / leftover_processes.RECORD).write_text(text)
     server, _ = start(FAMILY)
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     assert [process.pid for process in leftover_processes.find_recorded(tmp_path)] == [server.pid]
     leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
@@ -156,7 +156,7 @@ def test_untrusted_record_kills_no_process(
     home: Path, tmp_path: Path, start: Start, planted: Callable[[Path], None]
 ) -> None:
     process, child = start(FAMILY)
-    leftover_processes.record(home, process.pid)
+    leftover_processes.record_process(home, process.pid)
     planted(home / leftover_processes.RECORD)
     assert leftover_processes.find_recorded(tmp_path) == []
     leftover_processes.clear(tmp_path)
@@ -168,7 +168,7 @@ def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, star
     (tmp_path / "precious").write_text("precious")
     (home / leftover_processes.RECORD).symlink_to(tmp_path / "precious")
     server, _ = start(FAMILY)
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     assert (tmp_path / "precious").read_text() == "precious"
     assert [process.pid for process in leftover_processes.find_recorded(tmp_path)] == [server.pid]
 
@@ -216,7 +216,7 @@ def test_shared_memory_of_leftover_server_is_removed(home: Path, tmp_path: Path,
     """Shared memory outlives SIGKILL, so it must be removed. The segment of another process stays."""
     server, segment = system_v()
     _, others = system_v()
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     if gone:
         server.kill()
         server.wait()
@@ -231,7 +231,7 @@ def test_shared_memory_in_use_is_kept(home: Path, tmp_path: Path, system_v: Star
     library.shmat.restype = ctypes.c_void_p
     server, segment = system_v()
     address = library.shmat(segment, None, 0)
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
     # If the segment were marked as removed, it would be gone after its last user detaches.
@@ -242,7 +242,7 @@ def test_shared_memory_in_use_is_kept(home: Path, tmp_path: Path, system_v: Star
 def test_record_is_found_while_directory_changes(start: Start, home: Path) -> None:
     """An embedded engine changes its directory until it is killed, for example because it merges files."""
     server, _ = start(FAMILY)
-    leftover_processes.record(home, server.pid)
+    leftover_processes.record_process(home, server.pid)
     start(CHANGING, str(home.parent))
     for _ in range(300):
         assert [found.pid for found in leftover_processes.find_recorded(home.parent)] == [server.pid]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dyno.crash.record import NEVER, Create, Event, Flush, Link, Record, Rename, Resize, Unlink, Write
+from dyno.crash.record import NEVER, CrashRecord, Create, Event, Flush, Link, Rename, Resize, Unlink, Write
 
 PAGE = 4096
 SECTOR = 512
@@ -59,7 +59,7 @@ class FileChanges:
     Changes that ended before the moment `durable` are durable.
     """
 
-    def __init__(self, record: Record, model: str, durable: int = 0) -> None:
+    def __init__(self, record: CrashRecord, model: str, durable: int = 0) -> None:
         if model not in MODELS:
             raise ValueError(f"model: expected one of {', '.join(MODELS)}, got {model!r}")
         self.model = model
@@ -181,7 +181,7 @@ def slots(event: Changing) -> list[tuple[int, str]]:
     return []
 
 
-def _set_durable(changes: FileChanges, record: Record, events: list[Event]) -> None:
+def _set_durable(changes: FileChanges, record: CrashRecord, events: list[Event]) -> None:
     """Sets the moment from which each change is durable: the end of the first flush or synchronous write that covers
     it. `events` are sorted by their ends."""
     directories = {node.number for node in record.nodes if node.kind == "directory"}

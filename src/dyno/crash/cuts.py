@@ -14,7 +14,7 @@ from pathlib import Path
 from dyno.crash import recorder
 from dyno.crash.model import State, draws, explain, shrink
 from dyno.crash.processes import COMMIT, CrashProcess, StoreChecker, WorkloadFailed, numbers, words, write_job
-from dyno.crash.record import Record
+from dyno.crash.record import CrashRecord
 from dyno.crash.store import HANG, REFUSED, CrashTarget, Judgement
 from dyno.servers import leftover_processes
 
@@ -70,7 +70,7 @@ class Bench:
     def close(self) -> None:
         self._checker.close()
 
-    def workload(self) -> tuple[Record, list[str]]:
+    def workload(self) -> tuple[CrashRecord, list[str]]:
         """Records COMMITS commits on a new store. Returns the record, and the lines of the committing process.
 
         A server's store is created before the recording, by a program of its own. Raises WorkloadFailed.
@@ -101,13 +101,13 @@ class Bench:
                 raise WorkloadFailed(lines[-1].removeprefix("failed ") if failed else child.wait_for_end())
         return lines
 
-    def _record(self, commits: int, name: str) -> tuple[Record, list[str]]:
+    def _record(self, commits: int, name: str) -> tuple[CrashRecord, list[str]]:
         answers, out = self._place / "answers", self._place / name
         answers.write_bytes(b"")
         shutil.rmtree(out, ignore_errors=True)
         job = write_job(self._target, self._recorded, 0, commits)
         try:
-            recording = recorder.record(
+            recording = recorder.record_command(
                 words(self._target, COMMIT, job, str(answers)),
                 self._recorded,
                 out,
@@ -134,7 +134,7 @@ class Bench:
             return Judgement(REFUSED, str(error))
         return self._checker.look(state.acknowledged, state.begun)
 
-    def recovery(self, state: State) -> Record | None:
+    def recovery(self, state: State) -> CrashRecord | None:
         """Records the recovery from a state. Returns None if the recovery did not finish."""
         state.build(self._recorded)
         recording, lines = self._record(0, "recovery")
@@ -143,7 +143,7 @@ class Bench:
         return dataclasses.replace(recording, acknowledged=state.acknowledged, begun=state.begun)
 
 
-def cuts(bench: Bench, record: Record, model: str, count: int, seed: int, deadline: float) -> Iterator[Cut]:
+def cuts(bench: Bench, record: CrashRecord, model: str, count: int, seed: int, deadline: float) -> Iterator[Cut]:
     """Yields cuts at `count` states while the engine commits, then at some while it recovers from these states, then
     at some while the store is created.
 

@@ -29,7 +29,7 @@ from dyno.contracts.model import UsageError
 from dyno.crash.cuts import COMMITS, RECORD_SECONDS, Bench, Unreadable
 from dyno.crash.model import State
 from dyno.crash.processes import WorkloadFailed
-from dyno.crash.record import Flush, Mark, Node, Record, Write, encode_frame, read
+from dyno.crash.record import CrashRecord, Flush, Mark, Node, Write, encode_frame, read
 from dyno.crash.store import CrashTarget
 from dyno.host import installation, interpreters
 from dyno.host.force_remove import remove, unmount
@@ -99,7 +99,7 @@ class DeviceBench(Bench):
         for mountpoint in (self._mounted, self._mount, self._fuse):
             unmount(mountpoint)
 
-    def workload(self) -> tuple[Record, list[str]]:
+    def workload(self) -> tuple[CrashRecord, list[str]]:
         """Records COMMITS commits on an existing store, as writes and flushes of the disk.
 
         Returns the record, and the lines of the committing process. Raises WorkloadFailed.
@@ -129,7 +129,7 @@ class DeviceBench(Bench):
             Node(0, -1, "", "directory", 0o700, 0, 0, 0, ""),
             Node(1, 0, DISK, "file", 0o600, 0, 0, size, ""),
         ]
-        return Record(self._fuse, nodes, sorted(events, key=lambda event: event.end), base=base), lines
+        return CrashRecord(self._fuse, nodes, sorted(events, key=lambda event: event.end), base=base), lines
 
     @contextmanager
     def _mount_image(self, image: Path, mountpoint: Path) -> Iterator[None]:

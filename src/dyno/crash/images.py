@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from dyno.crash.changes import PAGE, SECTOR, FileChange, FileChanges
-from dyno.crash.record import Node, Record, Resize, Tree
+from dyno.crash.record import CrashRecord, Node, Resize, Tree
 
 Torn = tuple[int, int, tuple[int, ...]]
 """Number of a file, number of one of its pages, and the version of each sector of that page. Version -1 is the page
@@ -131,7 +131,7 @@ def build(files: Files, root: Path) -> None:
 class Images:
     """Files of a record in any of its states, under the rules of `changes`."""
 
-    def __init__(self, record: Record, changes: FileChanges) -> None:
+    def __init__(self, record: CrashRecord, changes: FileChanges) -> None:
         self._record, self._changes = record, changes
         self._sizes = {node.number: node.size for node in record.nodes if node.kind == "file"}
         self._first = cache(record.first)

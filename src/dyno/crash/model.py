@@ -16,7 +16,7 @@ from pathlib import Path
 from dyno.crash import images
 from dyno.crash.changes import MODELS, PAGE, SECTOR, FileChange, FileChanges, slots
 from dyno.crash.images import Files, Images, Torn
-from dyno.crash.record import Create, Flush, Hint, Link, Record, Rename, Resize, Unlink, Write
+from dyno.crash.record import CrashRecord, Create, Flush, Hint, Link, Rename, Resize, Unlink, Write
 
 __all__ = ["MODELS", "Replay", "State", "draws", "explain", "shrink"]
 _KINDS = ("drop", "random", "keep", "one lost", "random up", "one kept", "torn")
@@ -72,7 +72,7 @@ class State:
 class Replay:
     """A record, and the rules of a model to replay it by."""
 
-    def __init__(self, record: Record, model: str, birth: bool = False) -> None:
+    def __init__(self, record: CrashRecord, model: str, birth: bool = False) -> None:
         self.record, self.model = record, model
         self.begins = sorted(mark.begin for mark in record.marks if mark.which == "begin")
         self.ends = sorted(mark.begin for mark in record.marks if mark.which == "end")
@@ -97,7 +97,7 @@ class Replay:
         return sorted(point for point in points if self.first <= point <= max(last, self.first))
 
 
-def draws(record: Record, model: str, seed: int, count: int, birth: bool = False) -> Iterator[State]:
+def draws(record: CrashRecord, model: str, seed: int, count: int, birth: bool = False) -> Iterator[State]:
     """Draws at most `count` distinct states, the same ones for the same seed and record.
 
     All changes before the first transaction are durable. With `birth` (and for a recovery), only the files from
@@ -284,7 +284,7 @@ def explain(state: State) -> list[str]:
 class Paths:
     """The first name of each file in a record."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: CrashRecord) -> None:
         self._names: dict[int | None, tuple[int, str]] = {}
         for node in record.nodes:
             self._names.setdefault(node.number, (node.parent, node.name))
@@ -336,7 +336,7 @@ def _describe(events: list[list[FileChange]], paths: Paths) -> str:
     return f"{len(events)} writes between {min(starts)} and {end} {where}{size}"
 
 
-def _missing_flush(record: Record, change: FileChange, point: int, paths: Paths) -> str:
+def _missing_flush(record: CrashRecord, change: FileChange, point: int, paths: Paths) -> str:
     """Returns why the change was not durable: its flush was missing, late or early, or flushed another file."""
     what = paths.file(change.file)
     if change.is_name:

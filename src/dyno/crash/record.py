@@ -151,7 +151,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Record:
+class CrashRecord:
     """A record in memory."""
 
     root: Path
@@ -310,7 +310,7 @@ class Tree:
         return paths
 
 
-def replay_record(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
+def replay_record(record: CrashRecord) -> tuple[dict[str, Node], dict[int, bytearray]]:
     """Returns all names, and the contents of changed files, after all calls that ended."""
     tree, contents = Tree(record.nodes), dict[int, bytearray]()
     for event in record.events:
@@ -333,7 +333,7 @@ def replay_record(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]
     return tree.paths(), contents
 
 
-def find_unseen_changes(record: Record) -> list[UnseenChange]:
+def find_unseen_changes(record: CrashRecord) -> list[UnseenChange]:
     """Returns the differences between the files on disk and the replayed record: changes that the recorder didn't
     see."""
     names, contents = replay_record(record)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from dyno.crash.record import Known, Record, find_unseen_changes, read, scan
+from dyno.crash.record import CrashRecord, Known, find_unseen_changes, read, scan
 from dyno.host import interpreters
 from dyno.host.process import nothing_left, own_session
 
@@ -40,7 +40,7 @@ def explain_unavailability() -> str | None:
     return None
 
 
-def record(command: Sequence[str], root: Path, out: Path, timeout_seconds: float = 600) -> Record:
+def record_command(command: Sequence[str], root: Path, out: Path, timeout_seconds: float = 600) -> CrashRecord:
     """Runs a command until it ends, and records the effects of all its processes and threads (servers too) below the
     existing directory `root`.
 
@@ -74,7 +74,7 @@ def record(command: Sequence[str], root: Path, out: Path, timeout_seconds: float
     if isinstance(status, str):
         raise RuntimeError(status)
     events = sorted(read(out / "events"), key=lambda event: event.end)
-    recording = Record(root, nodes, events, status, base=out / "base")
+    recording = CrashRecord(root, nodes, events, status, base=out / "base")
     return replace(recording, events=[*events, *find_unseen_changes(recording)])
 
 

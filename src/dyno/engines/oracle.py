@@ -136,7 +136,7 @@ class Series(SqlSeries):
 
         # By default, floats are sent as decimal numbers.
         self._cursor.setinputsizes(None, None, oracledb.DB_TYPE_BINARY_DOUBLE, None, None)
-        self._cursor.executemany(self._insert, list(samples.rows_of(self.with_store_ids(batch))))
+        self._cursor.executemany(self._insert, list(samples.iterate_rows(self.with_store_ids(batch))))
         self._cursor.execute(self._merge)
         self._connection.commit()
 

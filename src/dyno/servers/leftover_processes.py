@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 10
 _IPC_RMID = 0
 
 
-def record(home: Path, pid: int) -> None:
+def record_process(home: Path, pid: int) -> None:
     """Records that the process serves from `home`, with its time of birth, because process IDs are reused."""
     with suppress(psutil.NoSuchProcess):
         trust.write(home / RECORD, json.dumps({"pid": pid, "born": psutil.Process(pid).create_time()}))

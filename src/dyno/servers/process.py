@@ -89,7 +89,7 @@ class Process:
                 )
             except OSError as error:
                 raise Refused(f"{self.program} can't be started: {error}") from None
-        leftover_processes.record(self.home, self._process.pid)
+        leftover_processes.record_process(self.home, self._process.pid)
         deadline = time.monotonic() + self._timeout
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:

@@ -22,7 +22,7 @@ from dyno.contracts.suite import Failure
 from dyno.measure.driver import measure
 from dyno.suites.calls.answers import digest, same
 from dyno.suites.calls.functions import Calls, check_finished, describe_exception, explain_unmeasurable, is_async
-from dyno.suites.calls.record import Record, facts
+from dyno.suites.calls.record import CallRecord, facts
 
 Pair = namedtuple("Pair", "one two")
 Other = namedtuple("Other", "one two")
@@ -210,8 +210,8 @@ def test_exception_is_described_in_one_line_with_place() -> None:
 # -- records ------------------------------------------------------------------------------------------------------
 
 
-def recorded(*answers: Any) -> Record:
-    record = Record(len(answers))
+def recorded(*answers: Any) -> CallRecord:
+    record = CallRecord(len(answers))
     record.add(range(len(answers)), range(len(answers)), answers)
     return record
 
@@ -227,7 +227,7 @@ def test_the_same_answers_have_the_same_chain() -> None:
     assert recorded(1, "a", [2], None, 5).chain().split()[:3] == one.chain().split()[:3]
     assert recorded(1, "a", [2], None, 5).chain() != one.chain()
     assert recorded(1, Failure("x"), 3).chain().split() == recorded(1).chain().split()
-    assert Record.of_json(one.to_json()).chain() == one.chain()
+    assert CallRecord.of_json(one.to_json()).chain() == one.chain()
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, 2), (1, True), ([1], [1.0]), (0.0, -0.0), ("a" * 200, "b" * 200)])
@@ -241,10 +241,10 @@ def test_another_answer_to_the_same_argument_is_wrong(first: Any, then: Any) -> 
 def test_disagreeing_clients_raise_wrong_with_both_answers() -> None:
     one, other = recorded(1, 2), recorded(1, 3)
     with pytest.raises(Wrong, match="argument 2 was answered 2 to one client, and 3 to another"):
-        Record.merge_records([one, other])
-    half = Record(2)
+        CallRecord.merge_records([one, other])
+    half = CallRecord(2)
     half.add([1], [0], [2])
-    assert Record.merge_records([half, recorded(1, Failure("x"))]).chain() == recorded(1, 2).chain()
+    assert CallRecord.merge_records([half, recorded(1, Failure("x"))]).chain() == recorded(1, 2).chain()
 
 
 def test_a_difference_between_functions_is_described(tmp_path: Any) -> None:

@@ -59,7 +59,7 @@ class Honest:
         self.kept, self.names = kept, names
 
     def insert(self, batch: SampleBatch) -> None:
-        for pv, ts, *rest in samples.rows_of(batch):
+        for pv, ts, *rest in samples.iterate_rows(batch):
             self.put((self.names[pv], ts), tuple(rest))
 
     def put(self, key: tuple[str, int], rest: tuple[Any, ...]) -> None:

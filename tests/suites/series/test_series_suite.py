@@ -91,7 +91,7 @@ def test_arrivals_add_up_to_the_dataset(dataset: SyntheticDataset) -> None:
     late = again = changed = 0
     latest = 0
     for arrival in dataset.arrivals():
-        rows = list(samples.rows_of(arrival.batch))
+        rows = list(samples.iterate_rows(arrival.batch))
         keys = [(row[0], row[1]) for row in rows]
         assert len(set(keys)) == len(keys), "no batch has one twice"
         old = [key for key in keys if key in kept]
@@ -99,13 +99,13 @@ def test_arrivals_add_up_to_the_dataset(dataset: SyntheticDataset) -> None:
         again += len(old)
         changed += sum(kept[row[0], row[1]] != row[2:] for row in rows if (row[0], row[1]) in kept)
         if arrival.replaced is not None:
-            replaced = samples.rows_of(arrival.replaced)
+            replaced = samples.iterate_rows(arrival.replaced)
             assert {(pv, ts): kept[pv, ts] for pv, ts in old} == {(pv, ts): tuple(rest) for pv, ts, *rest in replaced}
         late += sum(ts < latest - 60 * SECOND for _, ts in keys)
         latest = max(latest, *(ts for _, ts in keys))
         kept |= {(row[0], row[1]): row[2:] for row in rows}
     found = every(dataset)
-    assert kept == {(row[0], row[1]): row[2:] for row in samples.rows_of(found)}
+    assert kept == {(row[0], row[1]): row[2:] for row in samples.iterate_rows(found)}
     assert len(kept) == dataset.total and min(late, again, changed) > 50 and changed < again
 
 

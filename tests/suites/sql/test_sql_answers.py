@@ -19,7 +19,7 @@ from dyno.contracts.cell import Cell
 from dyno.stats.agreement import agree as trials_agree
 from dyno.stats.agreement import find_disagreements
 from dyno.suites.sql.checks.answers import format_rows, normalize_rows, rows_agree
-from dyno.suites.sql.checks.book import FRACTIONS, Book, Record, chain
+from dyno.suites.sql.checks.book import FRACTIONS, AnswerRecord, Book, chain
 from dyno.suites.sql.digests import FAILED, Digest, agree, digests
 
 TOLERANCE = 1e-6
@@ -116,9 +116,9 @@ def test_only_the_named_columns_are_compared() -> None:
     assert digest(one, False, TOLERANCE, ()) == digest([(9, 9), (8, 8)], False, TOLERANCE, ())
 
 
-def record(home: Path, answers: dict[int, Any], client: int = 0) -> Record:
+def record(home: Path, answers: dict[int, Any], client: int = 0) -> AnswerRecord:
     """Returns a client's record of answers by the operation's number; None: it failed."""
-    made = Record(home, client)
+    made = AnswerRecord(home, client)
     given = [[] if answer is None else answer for answer in answers.values()]
     for (number, answer), known in zip(answers.items(), digests(given, False, TOLERANCE), strict=True):
         rows = None if answer is None else format_rows(answer, TOLERANCE)

@@ -19,7 +19,7 @@ import pytest
 
 from dyno import registry
 from dyno.contracts.suite import Job
-from dyno.suites.sql.checks.book import Book, Record, difference
+from dyno.suites.sql.checks.book import AnswerRecord, Book, difference
 from dyno.suites.sql.definition import parse_definition
 from dyno.suites.sql.digests import agree, digests
 from dyno.suites.sql.grids import COUNT, FLOOR, LIMITS, grids
@@ -66,7 +66,7 @@ class Trial:
         phase: Any = SimpleNamespace(name="t", writes=False)
         workload = SqlWorkload(job, definition)
         self.recording = Recording(workload, phase, Kinds(definition, job, "t", 0, {}), 0)
-        self.record = Record(workload.answers_home(phase), 0)
+        self.record = AnswerRecord(workload.answers_home(phase), 0)
 
     def check(self, batch: int, answers: list[Any]) -> None:
         self.recording.check(batch, [0] * len(answers), [()] * len(answers), answers)

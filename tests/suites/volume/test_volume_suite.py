@@ -87,7 +87,7 @@ def test_a_faster_first_pass_has_a_negative_penalty() -> None:
 
 def command_options(io: IO, **how: Any) -> dict[str, str]:
     whole = {"ioengine": "libaio", "direct": True, "limit_ns": 1500 * MS, **how}
-    _, *words = fiorun.command(io, Target(Path(), "volume"), **whole)
+    _, *words = fiorun.build_command(io, Target(Path(), "volume"), **whole)
     return {name: value for name, _, value in (word.removeprefix("--").partition("=") for word in words)}
 
 
@@ -190,7 +190,7 @@ def test_dd_reports_bytes_and_flush_time(tmp_path: Path) -> None:
 
 def test_dd_never_truncates_a_device(tmp_path: Path) -> None:
     for how in ("plain", "urandom", "fdatasync", "direct"):
-        words = ddrun.command(Target(tmp_path, "/proc/self/fd/9", (9,)), how, BLOCK, BLOCK)
+        words = ddrun.build_command(Target(tmp_path, "/proc/self/fd/9", (9,)), how, BLOCK, BLOCK)
         assert any("notrunc" in word for word in words), words
 
 

@@ -99,7 +99,7 @@ class TileDB(Engine):
         return filesystem.files(self._path)
 
 
-class Column:
+class Attribute:
     """An attribute of the array, which is read when this object is sliced."""
 
     def __init__(self, array: tiledb.DenseArray, name: str) -> None:
@@ -114,8 +114,8 @@ class Column:
 
 
 class Arrays(ChunkedArrays):
-    def column(self, name: str) -> Column:
-        return Column(self._engine.array, name)
+    def column(self, name: str) -> Attribute:
+        return Attribute(self._engine.array, name)
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:

@@ -221,12 +221,14 @@ class BoundedArrays(Arrays):
 
     def slice(self, rows: range) -> Chunk:
         chunk = super().slice(rows)
-        self._engine.count_loaded_pages(len(self._arrays), len(rows) * columns.record().itemsize)
+        self._engine.count_loaded_pages(len(self._arrays), len(rows) * columns.row_dtype().itemsize)
         return chunk
 
     def update(self, change: Change) -> None:
         super().update(change)
-        self._engine.count_loaded_pages(len(change.values), (change.stop - change.start) * columns.record().itemsize)
+        self._engine.count_loaded_pages(
+            len(change.values), (change.stop - change.start) * columns.row_dtype().itemsize
+        )
 
 
 ENGINE = EngineSpec(

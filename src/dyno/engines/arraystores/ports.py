@@ -34,7 +34,7 @@ LAYOUT = Setting(
 def dtypes(layout: str) -> dict[str, np.dtype]:
     """Returns the data types of the arrays, by name."""
     if layout == RECORDS:
-        return {WHOLE: columns.record()}
+        return {WHOLE: columns.row_dtype()}
     return {name: columns.dtype(name) for name in NAMES}
 
 

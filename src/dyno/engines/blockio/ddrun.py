@@ -20,7 +20,7 @@ def version() -> str:
     return f"dd {output.splitlines()[0].split()[-1]}"
 
 
-def command(target: Target, how: str, block_size: int, size: int) -> list[str]:
+def build_command(target: Target, how: str, block_size: int, size: int) -> list[str]:
     """Returns the command line. `how`: see `Volume.copy`. A device is never truncated."""
     conversions = ["fdatasync"] * (how == "fdatasync") + ["notrunc"] * bool(target.descriptors)
     source, sink = "/dev/urandom" if how == "urandom" else "/dev/zero", target.name
@@ -38,7 +38,7 @@ def command(target: Target, how: str, block_size: int, size: int) -> list[str]:
 def run(target: Target, how: str, block_size: int, size: int, sink: bool = False) -> Report:
     """Runs dd; returns a report with dd's own figures. After a plain copy it flushes the target and adds the time,
     unless the target is a `sink` (/dev/null)."""
-    words = command(target, how, block_size, size)
+    words = build_command(target, how, block_size, size)
     if how == READ:
         with (target.directory / target.name).open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -200,7 +200,7 @@ class Volume(volume.Volume):
 
     def _command(self, io: IO, limit_ns: int = 0) -> list[str]:
         engine = self._engine
-        return fiorun.command(io, engine.target, engine.ioengine, engine.direct, limit_ns)
+        return fiorun.build_command(io, engine.target, engine.ioengine, engine.direct, limit_ns)
 
     def _tool(self, io: IO, *more: str) -> str | None:
         """Runs fio; returns its error messages if it failed, or None."""

@@ -44,7 +44,7 @@ def version() -> str:
     return output.strip().replace("-", " ", 1)
 
 
-def command(io: IO, target: Target, ioengine: str, direct: bool, limit_ns: int) -> list[str]:
+def build_command(io: IO, target: Target, ioengine: str, direct: bool, limit_ns: int) -> list[str]:
     """Returns the command line of a job, as a user would type it."""
     size, offset = io.size, []
     if io.jobs > 1 and not io.pattern.startswith("rand"):

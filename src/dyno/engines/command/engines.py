@@ -35,7 +35,7 @@ def text(value: str) -> Value:
     return value
 
 
-def command(value: str) -> Value:
+def parse_command(value: str) -> Value:
     if not value.strip():
         raise ValueError("expected a command, such as 'sleep 0.1'")
     try:
@@ -190,7 +190,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
 
 
 OPTIONS = (
-    Setting("run", command, NOTHING, "the command line; {NAME} stands for the value of -p NAME=VALUE"),
+    Setting("run", parse_command, NOTHING, "the command line; {NAME} stands for the value of -p NAME=VALUE"),
     Setting("shell", text, "", "shell that runs the command line, such as sh; empty: none"),
     Setting("input", text, "", "file for standard input; empty: none"),
     Setting("ignore", codes, "", "exit statuses besides 0 that are no failure: all, or numbers separated by blanks"),

@@ -83,7 +83,7 @@ ENGINE = EngineSpec(
     opener=DuckDB,
     ports={
         # On single records, a second thread only costs messages. See docs/reference/engines/index.md.
-        "records": PortSpec("dyno.engines.duckdb.tables:Table", caveats=(COLUMNS,), options=_threads(1)),
+        "records": PortSpec("dyno.engines.duckdb.tables:Records", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.tables:Arrays",
             installation=arrays.INSTALLATION,

@@ -19,7 +19,7 @@ from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
 from dyno.suites.records import sql as record_sql
 from dyno.suites.records.port import INDEXES, Key, Record, identity
-from dyno.suites.records.sql import RecordTable, SqlReader, Statements, batches, record
+from dyno.suites.records.sql import RecordTable, SqlReader, Statements, batches, read_record
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import FIELDS, SampleBatch
 
@@ -57,7 +57,7 @@ class TableReader(SqlReader):
         row = self._cursor.execute(self._get, (identity(*key),)).fetchone()
         if row is None:
             return None
-        return record(row)
+        return read_record(row)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
         if len(keys) == 1:
@@ -65,7 +65,7 @@ class TableReader(SqlReader):
         return list(map(self._many_keys(list(keys)).get, keys))
 
 
-class Table(RecordTable):
+class Records(RecordTable):
     batch = BATCH
 
     def __init__(self, engine: DuckDB, indexed: bool) -> None:
@@ -119,7 +119,7 @@ class Table(RecordTable):
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._execute(GET_MANY, [[identity(*key) for key in keys]]).fetchall()
-        return {(row[0], row[1]): record(row) for row in rows}
+        return {(row[0], row[1]): read_record(row) for row in rows}
 
     def delete_one(self, key: Key) -> bool:
         return bool(self._execute(self._delete, (identity(*key),)).fetchone()[0])

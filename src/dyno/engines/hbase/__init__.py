@@ -299,7 +299,7 @@ class Series(port.Series):
         cell = CELL.pack
         self._engine.unflushed += len(batch.ts)
         with self._table.batch() as mutations:
-            for pv, ts, *rest in samples.rows_of(batch):
+            for pv, ts, *rest in samples.iterate_rows(batch):
                 mutations.put(prefixes[pv] + key(LATEST - ts), {COLUMN: cell(*rest)})
 
     def settle(self) -> None:

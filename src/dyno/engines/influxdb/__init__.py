@@ -226,7 +226,8 @@ class Series(port.Series):
     def insert(self, batch: SampleBatch) -> None:
         heads = self._heads
         lines = [
-            f"{heads[pv]}{val!r},stat={stat}i,sevr={sevr}i {ts}" for pv, ts, val, stat, sevr in samples.rows_of(batch)
+            f"{heads[pv]}{val!r},stat={stat}i,sevr={sevr}i {ts}"
+            for pv, ts, val, stat, sevr in samples.iterate_rows(batch)
         ]
         self._client.write(lines, self._writing, protocol="line")
 

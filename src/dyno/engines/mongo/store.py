@@ -248,7 +248,7 @@ def document(record: Record, indexed: bool) -> dict[str, str]:
     return plain
 
 
-def record(document: dict[str, str]) -> Record:
+def read_record(document: dict[str, str]) -> Record:
     return {"name": document["name"], "location": document["location"], "stub": document["stub"]}
 
 
@@ -335,7 +335,7 @@ class DocumentRecords(RecordTable):
         old = self._collection.find_one_and_replace({"_id": replacement["_id"]}, replacement, upsert=True)
         if old is None:
             return None
-        return record(old)
+        return read_record(old)
 
     def store_over(self, records: list[Record], present: Mapping[Key, Record]) -> None:
         from pymongo import ReplaceOne

@@ -278,7 +278,7 @@ def _removal_of_tables(name: str, options: Mapping[str, Value]) -> str:
 
 
 PORTS: Mapping[str, PortSpec] = {
-    "records": PortSpec("dyno.engines.mysql.tables:Table", caveats=(COLUMNS,)),
+    "records": PortSpec("dyno.engines.mysql.tables:Records", caveats=(COLUMNS,)),
     "arrays": PortSpec(
         "dyno.engines.mysql.tables:Arrays",
         installation=arrays.INSTALLATION,

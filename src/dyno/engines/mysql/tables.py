@@ -19,7 +19,7 @@ from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
 from dyno.suites.records import sql as record_sql
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import RecordTable, SqlReader, Statements, record
+from dyno.suites.records.sql import RecordTable, SqlReader, Statements, read_record
 from dyno.suites.series import samples
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import FIELDS, SampleBatch
@@ -52,12 +52,12 @@ class Reader(SqlReader):
 
         def scan(key: Key) -> list[Record]:
             name, location = key
-            return [record(row) for row in execute(SCAN, (name, location, name, count)).fetchall()]
+            return [read_record(row) for row in execute(SCAN, (name, location, name, count)).fetchall()]
 
         return scan
 
 
-class Table(RecordTable):
+class Records(RecordTable):
     """The port `records`. Many records are inserted by one statement, and read and deleted by a list of keys."""
 
     batch = BATCH
@@ -114,11 +114,11 @@ class Table(RecordTable):
         row = self._connection.call("CALL put_record(%s, %s, %s)", _values([new]))
         if row is None:
             return None
-        return record(row)
+        return read_record(row)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._execute_among(f"SELECT {record_sql.FIELDS} FROM records", keys)
-        return {(row[0], row[1]): record(row) for row in rows.fetchall()}
+        return {(row[0], row[1]): read_record(row) for row in rows.fetchall()}
 
     def _execute_among(self, statement: str, keys: list[Key]) -> Any:
         values = [value for key in keys for value in key]

@@ -305,7 +305,7 @@ ENGINE = server_engine(
     sized=("shared_buffers", "cache_mib", CACHE_MIB),
     refuse=refuse,
     ports={
-        "records": PortSpec("dyno.engines.postgresql.tables:Table", caveats=(COLUMNS,)),
+        "records": PortSpec("dyno.engines.postgresql.tables:Records", caveats=(COLUMNS,)),
         "arrays": PortSpec(
             "dyno.engines.postgresql.tables:Arrays",
             installation=INSTALLATION,

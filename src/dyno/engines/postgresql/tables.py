@@ -16,7 +16,7 @@ from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import BY_NAME, KEY, NAMES, Change, Chunk
 from dyno.suites.records import sql as record_sql
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import RecordTable, SqlReader, Statements, record
+from dyno.suites.records.sql import RecordTable, SqlReader, Statements, read_record
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import FIELDS, Array, SampleBatch
 from dyno.suites.series.sql import SqlSeries
@@ -132,7 +132,7 @@ def check_result(result: Any, pgconn: PGconn) -> Any:
     return result
 
 
-class Table(RecordTable):
+class Records(RecordTable):
     """The port `records`. Many records are inserted by COPY, and read and replaced by arrays."""
 
     batch = 1_000
@@ -167,7 +167,7 @@ class Table(RecordTable):
 
     def _get_together(self, keys: list[Key]) -> dict[Key, Record]:
         rows = [result.fetchone() for result in self._together(STATEMENTS.get, keys)]
-        return {(row[0], row[1]): record(row) for row in rows if row is not None}
+        return {(row[0], row[1]): read_record(row) for row in rows if row is not None}
 
     def insert_one(self, record: Record) -> None:
         self._execute(f"{INSERT} VALUES (%s, %s, %s)", _values(record))
@@ -190,13 +190,13 @@ class Table(RecordTable):
         row = self._execute(REPLACE_ONE, (*values[:2], *values)).fetchone()
         if row is None:
             return None
-        return record(row)
+        return read_record(row)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._execute_prepared(
             f"SELECT {record_sql.FIELDS} FROM records WHERE (name, location) IN ({KEYS})", _columns(keys)
         )
-        return {(row[0], row[1]): record(row) for row in rows.fetchall()}
+        return {(row[0], row[1]): read_record(row) for row in rows.fetchall()}
 
     def delete_one(self, key: Key) -> bool:
         return bool(self._execute(STATEMENTS.delete, key).rowcount == 1)

@@ -144,4 +144,4 @@ class Series(series_sql.SqlSeries):
 
     def insert(self, batch: SampleBatch) -> None:
         with transaction(self._execute, "BEGIN IMMEDIATE"):
-            self._connection.executemany(self._insert, samples.rows_of(self.with_store_ids(batch)))
+            self._connection.executemany(self._insert, samples.iterate_rows(self.with_store_ids(batch)))

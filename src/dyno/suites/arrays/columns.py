@@ -22,7 +22,7 @@ STEP = 1 << 20
 
 
 @cache
-def record() -> np.dtype[np.void]:
+def row_dtype() -> np.dtype[np.void]:
     """Returns the NumPy type of a row as one packed value."""
     import numpy as np
 

@@ -44,7 +44,7 @@ class _Text(str):
     __repr__ = str.__str__
 
 
-class Record:
+class CallRecord:
     """The answers to `arguments` arguments."""
 
     def __init__(self, arguments: int) -> None:
@@ -92,14 +92,14 @@ class Record:
         return {"digests": self._digests.hex(), "shown": list(self.shown.items()), "unchecked": self.unchecked}
 
     @classmethod
-    def of_json(cls, data: Mapping[str, Any]) -> Record:
+    def of_json(cls, data: Mapping[str, Any]) -> CallRecord:
         record = cls(0)
         record._digests, record.shown = bytearray.fromhex(data["digests"]), dict(data["shown"])
         record.unchecked = data["unchecked"]
         return record
 
     @classmethod
-    def merge_records(cls, records: Iterable[Record]) -> Record:
+    def merge_records(cls, records: Iterable[CallRecord]) -> CallRecord:
         """Returns the record of all clients. Raises Wrong if two of them disagree."""
         whole, *others = records
         for other in others:
@@ -117,7 +117,7 @@ class Record:
     def digests(self) -> list[bytes]:
         return [bytes(self._digests[at : at + BYTES]) for at in range(0, len(self._digests), BYTES)]
 
-    def difference(self, other: Record) -> int | None:
+    def difference(self, other: CallRecord) -> int | None:
         """Returns the position of the first argument that both know and that was answered otherwise."""
         if self._digests == other._digests:
             return None
@@ -142,7 +142,7 @@ class Record:
         return " ".join(links)
 
 
-def facts(record: Record, home: Path | None, name: str, arguments: Sequence[object]) -> Mapping[str, Fact]:
+def facts(record: CallRecord, home: Path | None, name: str, arguments: Sequence[object]) -> Mapping[str, Fact]:
     """Returns the facts by which `stats.agreement` compares functions. `home` is where the run's first record is
     kept, from which the first difference is described."""
     if record.unchecked:
@@ -158,7 +158,7 @@ def facts(record: Record, home: Path | None, name: str, arguments: Sequence[obje
         home.write_text(json.dumps({"name": name, **record.to_json()}))
         return found
     data = json.loads(home.read_text())
-    first = Record.of_json(data)
+    first = CallRecord.of_json(data)
     if (at := record.difference(first)) is not None:
         mine, theirs = record.shown.get(at), first.shown.get(at)
         given = "the call"

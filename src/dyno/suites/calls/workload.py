@@ -33,7 +33,7 @@ from dyno.suites.calls.functions import (
 from dyno.suites.calls.guard import Guard
 from dyno.suites.calls.imports import also_beside, imported_code
 from dyno.suites.calls.port import Call
-from dyno.suites.calls.record import Record, brief, facts
+from dyno.suites.calls.record import CallRecord, brief, facts
 
 WARM = 1_000_000
 """Rounds from this number on warm up: see `measure.warm_up`."""
@@ -63,7 +63,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
         self._setup: Callable[..., object] | None = None
         self._inputs: list[bytes | None] = []
         """Digests of the first arguments."""
-        self._record = Record(0)
+        self._record = CallRecord(0)
         self._wrong: str | None = None
         self._caveats: list[Caveat] = []
 
@@ -114,7 +114,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
     @contextmanager
     def connect(self) -> Iterator[Calls]:
         assert self._function is not None
-        self._record = Record(1 if self._arguments is None else len(self._arguments))
+        self._record = CallRecord(1 if self._arguments is None else len(self._arguments))
         calls = Calls(self._function, self._arguments, self._judge, self._setup, int(self._job.params["inflight"]))
         with self._guard.watch_block():
             try:
@@ -169,7 +169,7 @@ class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
             self._wrong = next(filter(None, (each["wrong"] for each in found)), None)
             self._caveats = [Caveat(*each) for each in {tuple(pair) for one in found for pair in one["caveats"]}]
             if self._wrong is None:
-                self._record = Record.merge_records(map(Record.of_json, found))
+                self._record = CallRecord.merge_records(map(CallRecord.of_json, found))
         self._stop_if_wrong()
         for at, (before, argument) in enumerate(zip(self._inputs, self._arguments or (), strict=False)):
             if before is not None and digest(argument) != before:

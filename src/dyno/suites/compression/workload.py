@@ -21,7 +21,7 @@ from dyno.suites.compression.batches import FIRST, Batch, Batches, Dataset, Reco
 COUNT = 7
 
 
-def record(number: int) -> Record:
+def make_record(number: int) -> Record:
     # Records have different lengths, and characters that JSON escapes.
     return {"id": key_of(number).hex(), "tags": ["é", '"', "\n"], "summary": "ab" * (number * 50)}
 
@@ -29,7 +29,7 @@ def record(number: int) -> Record:
 def store(port: Batches, numbers: Sequence[int], size: int) -> None:
     with port.writing() as write:
         for at in range(0, len(numbers), size):
-            write([(key_of(number), record(number)) for number in numbers[at : at + size]])
+            write([(key_of(number), make_record(number)) for number in numbers[at : at + size]])
 
 
 def lookups(opened: Opened[Batches], tier: Tier) -> None:
@@ -41,7 +41,7 @@ def lookups(opened: Opened[Batches], tier: Tier) -> None:
             store(port, range(1, COUNT + 1), size)
             with port.reading() as reader:
                 for number in range(1, COUNT + 1):
-                    expect(reader.get(key_of(number)), record(number), f"get, batches of {size}")
+                    expect(reader.get(key_of(number)), make_record(number), f"get, batches of {size}")
                     beside = (int.from_bytes(key_of(number), "big") + 1).to_bytes(len(FIRST), "big")
                     expect(reader.get(beside), None, f"get of an absent key, batches of {size}")
                 expect(reader.get(key_of(0)), None, "get of a key before all")
@@ -55,7 +55,7 @@ def order(opened: Opened[Batches], tier: Tier) -> None:
             for start in (6, 0, 3):
                 store(port, range(start, start + 3), size)
             with port.reading() as reader:
-                expect(reader.iterate(FIRST), [record(number) for number in range(9)], f"all, batches of {size}")
+                expect(reader.iterate(FIRST), [make_record(number) for number in range(9)], f"all, batches of {size}")
             with port.entries() as entries:
                 keys = [key for key, _ in entries]
                 expect(keys, [key_of(at) for at in range(size - 1, 9, size)], f"keys of entries, batches of {size}")
@@ -66,10 +66,10 @@ def atomicity(opened: Opened[Batches], tier: Tier) -> None:
     with opened("atomicity", 2) as port:
         store(port, range(2), 2)
         with suppress(PlannedFailure), port.writing() as write:
-            write([(key_of(2), record(2)), (key_of(3), record(3))])
+            write([(key_of(2), make_record(2)), (key_of(3), make_record(3))])
             raise PlannedFailure
         with port.reading() as reader:
-            expect(reader.iterate(FIRST), [record(0), record(1)], "all after a failed transaction")
+            expect(reader.iterate(FIRST), [make_record(0), make_record(1)], "all after a failed transaction")
 
 
 def persistence(opened: Opened[Batches], tier: Tier) -> None:
@@ -79,7 +79,7 @@ def persistence(opened: Opened[Batches], tier: Tier) -> None:
     with opened("persistence", 3) as port:
         store(port, range(COUNT), 3)
     with opened("persistence", 3) as port, port.reading() as reader:
-        expect(reader.iterate(FIRST), [record(number) for number in range(COUNT)], "all after opening again")
+        expect(reader.iterate(FIRST), [make_record(number) for number in range(COUNT)], "all after opening again")
 
 
 CHECKS = by_name(lookups, order, atomicity, persistence)

@@ -85,7 +85,7 @@ class Client:
         url, options = check_url(url), self._options
         for retries in count():
             with self._open_outputs(options.dump_header, options.output):
-                result = record(self._hops(url, fresh), options)
+                result = summarize_hops(self._hops(url, fresh), options)
             if retries == options.retry or not TRANSIENT & {result["exitcode"], result["http_code"]}:
                 break
             until = monotonic() + (result["retry_after"] or min(2.0**retries, 600.0))
@@ -255,7 +255,7 @@ def prepare_handle(c: ModuleType, handle: Curl, options: Options, url: str) -> I
 # -- records --------------------------------------------------------------------------------------------------
 
 
-def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
+def summarize_hops(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
     """Returns the record of a request: the fields of its last hop, by curl's names, with the times of all hops added
     up.
 

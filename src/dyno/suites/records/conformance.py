@@ -10,7 +10,7 @@ from dyno.suites.records.layer import python_pack
 from dyno.suites.records.port import INDEXES, Record, Records, entries
 
 
-def record(name: str, stub: str = "x") -> Record:
+def make_record(name: str, stub: str = "x") -> Record:
     return {"name": name, "location": name.upper(), "stub": stub}
 
 
@@ -20,7 +20,7 @@ def key(name: str) -> tuple[str, str]:
 
 def expect_entries(port: Records, names: Iterable[str], what: str) -> None:
     """Checks that an index that is stored beside the records has exactly one entry for each record."""
-    records = [record(name) for name in names]
+    records = [make_record(name) for name in names]
     with port.reading() as reader:
         for index, function in INDEXES.items():
             stored = entries(reader, index)
@@ -35,69 +35,73 @@ def absence(opened: Opened[Records], tier: Tier) -> None:
         expect(port.reader().get(key("a")), None, "get from an empty store")
         expect(port.reader().finder("rev_name")("a"), None, "find in an empty store")
         expect(port.reader().scanner(10)(key("a")), [], "scan of an empty store")
-        port.insert([record("mm")])
+        port.insert([make_record("mm")])
         for name in ("m", "mmm", "ml", "mn", ""):
             expect(port.reader().get(key(name)), None, f"get of absent {name!r} beside 'mm'")
         expect(port.reader().get(("mm", "mm")), None, "get with the right name and a wrong location")
         for index, function in INDEXES.items():
             find = port.reader().finder(index)
-            expect(find(function(record("m"))), None, f"find by {index} of an absent prefix")
-            expect(find(function(record("mmm"))), None, f"find by {index} of an absent extension")
+            expect(find(function(make_record("m"))), None, f"find by {index} of an absent prefix")
+            expect(find(function(make_record("mmm"))), None, f"find by {index} of an absent extension")
 
 
 def order(opened: Opened[Records], tier: Tier) -> None:
     """A scan returns records in the byte order of their keys, independent of the order of insertion."""
     names = ["b", "a", "ab", "aa", "ba", "z", "zz", "aab", "m" * 40, "é", "zé", "\x01", "~"]
     with opened("order", True) as port:
-        port.insert(record(name) for name in names)
-        expected = [record(name) for name in sorted(names, key=lambda name: name.encode())]
+        port.insert(make_record(name) for name in names)
+        expected = [make_record(name) for name in sorted(names, key=lambda name: name.encode())]
         with port.reading() as reader:
             expect(reader.scanner(100)(("", "")), expected, "scan of everything")
             expect(reader.scanner(3)(("", "")), expected[:3], "scan of the first three")
             expect(reader.scanner(100)(key("m")), expected[7:], "scan from between two")
-            expect(reader.scanner(2)(key("b"))[0], record("b"), "a scan includes the key that it starts from")
+            expect(reader.scanner(2)(key("b"))[0], make_record("b"), "a scan includes the key that it starts from")
 
 
 def many(opened: Opened[Records], tier: Tier) -> None:
     """`get_many` returns a record for each requested key in that order, duplicates too, and None for absent keys."""
     with opened("many", True) as port:
         expect(port.reader().get_many([key("a"), key("b")]), [None, None], "get_many from an empty store")
-        port.insert(record(f"n{number:03}") for number in range(0, 500, 2))
+        port.insert(make_record(f"n{number:03}") for number in range(0, 500, 2))
         names = [f"n{number * 7 % 500:03}" for number in range(300)]
-        expected = [record(name) if int(name[1:]) % 2 == 0 else None for name in names]
+        expected = [make_record(name) if int(name[1:]) % 2 == 0 else None for name in names]
         expect(port.reader().get_many([key(name) for name in names]), expected, "get_many, every other absent")
         with port.reading() as reader:
             twice = reader.get_many([key("n002"), key("n001"), key("n002")])
-            expect(twice, [record("n002"), None, record("n002")], "get_many, one key twice")
-            expect(reader.get_many([key("n004")]), [record("n004")], "get_many of one")
+            expect(twice, [make_record("n002"), None, make_record("n002")], "get_many, one key twice")
+            expect(reader.get_many([key("n004")]), [make_record("n004")], "get_many of one")
 
 
 def overwrite(opened: Opened[Records], tier: Tier) -> None:
     """A replacement returns the old record and leaves only the new one, in the store and in the indexes."""
     with opened("overwrite", True) as port:
-        expect(port.replace([record("a", "1")]), [None], "old value of a new record")
-        expect(port.replace([record("a", "2")]), [record("a", "1")], "old value of an overwritten record")
-        twice = port.replace([record("a", "3"), record("b", "1"), record("a", "4")])
-        expect(twice, [record("a", "2"), None, record("a", "3")], "old values, one key twice in a transaction")
+        expect(port.replace([make_record("a", "1")]), [None], "old value of a new record")
+        expect(port.replace([make_record("a", "2")]), [make_record("a", "1")], "old value of an overwritten record")
+        twice = port.replace([make_record("a", "3"), make_record("b", "1"), make_record("a", "4")])
+        expect(
+            twice, [make_record("a", "2"), None, make_record("a", "3")], "old values, one key twice in a transaction"
+        )
         with port.reading() as reader:
-            expect(reader.get(key("a")), record("a", "4"), "get after overwriting")
-            expect(reader.finder("rev_location")("A"), record("a", "4"), "find after overwriting")
-            expect(reader.scanner(9)(key("a")), [record("a", "4"), record("b", "1")], "scan after overwriting")
+            expect(reader.get(key("a")), make_record("a", "4"), "get after overwriting")
+            expect(reader.finder("rev_location")("A"), make_record("a", "4"), "find after overwriting")
+            expect(
+                reader.scanner(9)(key("a")), [make_record("a", "4"), make_record("b", "1")], "scan after overwriting"
+            )
         expect_entries(port, "ab", "after overwriting")
 
 
 def delete(opened: Opened[Records], tier: Tier) -> None:
     """A deleted record is gone from the store and the indexes, and can be inserted again."""
     with opened("delete", True) as port:
-        port.insert([record("a"), record("b"), record("c")])
+        port.insert([make_record("a"), make_record("b"), make_record("c")])
         expect(port.delete([key("b"), key("b"), key("x")]), [True, False, False], "deleting twice, and an absent one")
         expect(port.reader().get(key("b")), None, "get after deleting")
         for index, function in INDEXES.items():
-            expect(port.reader().finder(index)(function(record("b"))), None, f"find by {index} after deleting")
-        expect(port.reader().scanner(9)(key("a")), [record("a"), record("c")], "scan after deleting")
+            expect(port.reader().finder(index)(function(make_record("b"))), None, f"find by {index} after deleting")
+        expect(port.reader().scanner(9)(key("a")), [make_record("a"), make_record("c")], "scan after deleting")
         expect_entries(port, "ac", "after deleting")
-        expect(port.replace([record("b", "new")]), [None], "old value of a deleted record")
-        expect(port.reader().finder("rev_name")("b"), record("b", "new"), "find after inserting again")
+        expect(port.replace([make_record("b", "new")]), [None], "old value of a deleted record")
+        expect(port.reader().finder("rev_name")("b"), make_record("b", "new"), "find after inserting again")
 
 
 def atomicity(opened: Opened[Records], tier: Tier) -> None:
@@ -106,11 +110,11 @@ def atomicity(opened: Opened[Records], tier: Tier) -> None:
     def failing_records() -> Iterator[Record]:
         # Yield more records than an engine sends in one batch: those already sent must be rolled back too.
         for number in range(2_500):
-            yield record(f"new{number}", "2")
+            yield make_record(f"new{number}", "2")
         raise PlannedFailure
 
     with opened("atomicity", True) as port:
-        port.insert([record("old", "1")])
+        port.insert([make_record("old", "1")])
         for write in (port.insert, port.replace):
             try:
                 write(failing_records())
@@ -118,17 +122,17 @@ def atomicity(opened: Opened[Records], tier: Tier) -> None:
                 pass
             else:
                 raise Wrong("a transaction whose input raised did not raise")
-            expect(port.reader().scanner(9)(("", "")), [record("old", "1")], "scan after a failed transaction")
+            expect(port.reader().scanner(9)(("", "")), [make_record("old", "1")], "scan after a failed transaction")
             expect_entries(port, ["old"], "after a failed transaction")
 
 
 def noindices(opened: Opened[Records], tier: Tier) -> None:
     """Without indexes everything except lookups by index works the same."""
     with opened("noindices", False) as port:
-        port.insert([record("a"), record("b")])
-        expect(port.replace([record("a", "2")]), [record("a")], "old value")
+        port.insert([make_record("a"), make_record("b")])
+        expect(port.replace([make_record("a", "2")]), [make_record("a")], "old value")
         expect(port.delete([key("b")]), [True], "deleting")
-        expect(port.reader().scanner(9)(("", "")), [record("a", "2")], "scan")
+        expect(port.reader().scanner(9)(("", "")), [make_record("a", "2")], "scan")
 
 
 def persistence(opened: Opened[Records], tier: Tier) -> None:
@@ -136,12 +140,12 @@ def persistence(opened: Opened[Records], tier: Tier) -> None:
     if tier is Tier.VOLATILE:
         return
     with opened("persistence", True) as port:
-        port.insert(record(f"n{i:03}") for i in range(100))
+        port.insert(make_record(f"n{i:03}") for i in range(100))
         port.delete([key("n050")])
     with opened("persistence", True) as port:
         expect(len(port.reader().scanner(200)(("", ""))), 99, "records after opening again")
         expect(port.reader().get(key("n050")), None, "a deleted record after opening again")
-        expect(port.reader().finder("rev_name")("990n"), record("n099"), "find after opening again")
+        expect(port.reader().finder("rev_name")("990n"), make_record("n099"), "find after opening again")
         expect_entries(port, (f"n{i:03}" for i in range(100) if i != 50), "after opening again")
 
 
@@ -163,11 +167,11 @@ def model(opened: Opened[Records], tier: Tier, steps: int = 400, seed: int = 1) 
 def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names: list[str], stub: str) -> None:
     reader = port.reader()
     if kind == "replace":
-        news = [record(name, stub) for name in names]
+        news = [make_record(name, stub) for name in names]
         expect(port.replace(news), [truth.get(key(name)) for name in names], f"replace at step {stub}")
         truth.update((key(new["name"]), new) for new in news)
     elif kind == "insert":
-        news = [record(name, stub) for name in names if key(name) not in truth]
+        news = [make_record(name, stub) for name in names if key(name) not in truth]
         port.insert(news)
         truth.update((key(new["name"]), new) for new in news)
     elif kind == "delete":

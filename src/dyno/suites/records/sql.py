@@ -31,7 +31,7 @@ class Statements:
         return self._find.format(expression)
 
 
-def record(row: tuple[str, str, str]) -> Record:
+def read_record(row: tuple[str, str, str]) -> Record:
     """Returns the record in a row of FIELDS."""
     return {"name": row[0], "location": row[1], "stub": row[2]}
 
@@ -61,7 +61,7 @@ class SqlReader(Reader):
         row = self._execute(self._statements.get, key).fetchone()
         if row is None:
             return None
-        return record(row)
+        return read_record(row)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
         if self._many is None:
@@ -79,7 +79,7 @@ class SqlReader(Reader):
             row = execute(statement, (indexed,)).fetchone()
             if row is None:
                 return None
-            return record(row)
+            return read_record(row)
 
         return find
 
@@ -87,7 +87,7 @@ class SqlReader(Reader):
         execute, statement = self._execute, self.prepare_statement(self._statements.scan)
 
         def scan(key: Key) -> list[Record]:
-            return [record(row) for row in execute(statement, (*key, count)).fetchall()]
+            return [read_record(row) for row in execute(statement, (*key, count)).fetchall()]
 
         return scan
 

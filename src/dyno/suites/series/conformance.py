@@ -49,7 +49,7 @@ class ReferenceArchive:
         return batch(columns_of([last[pv] for pv in sorted(last)]))
 
 
-def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) -> list[SampleRow]:
+def make_rows(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) -> list[SampleRow]:
     """Returns a sample of each variable at each time, all different."""
     return [
         (pv, START + round(second * SECOND) + 137 * (pv + 1), value + pv / 10 + second, int(second) % 21, pv % 4)
@@ -61,7 +61,7 @@ def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) ->
 def extracts(opened: Opened[Series], tier: Tier | None) -> None:
     """Samples are read as they were written, in batches of any size. A variable may have no samples."""
     for sizes in ((12,), (1, 3, 8)):
-        model, given = ReferenceArchive(), rows_of((0, 1, 2), range(4))
+        model, given = ReferenceArchive(), make_rows((0, 1, 2), range(4))
         with opened(f"extracts-{len(sizes)}", NAMES) as port:
             for size in sizes:
                 model.insert(port, *given[:size])
@@ -114,18 +114,18 @@ def late(opened: Opened[Series], tier: Tier | None) -> None:
     """A sample older than the stored ones is read in the order of its time."""
     model = ReferenceArchive()
     with opened("late", NAMES) as port:
-        model.insert(port, *rows_of((0, 1), range(10, 20)))
-        model.insert(port, *rows_of((0, 2), (3, 15.5, 21)))
-        model.insert(port, *rows_of((1,), (1,)))
+        model.insert(port, *make_rows((0, 1), range(10, 20)))
+        model.insert(port, *make_rows((0, 2), (3, 15.5, 21)))
+        model.insert(port, *make_rows((1,), (1,)))
         model.check(port)
 
 
 def duplicates(opened: Opened[Series], tier: Tier | None) -> None:
     """A sample that is written again unchanged is stored once."""
-    model, given = ReferenceArchive(), rows_of((0, 1, 3), range(6))
+    model, given = ReferenceArchive(), make_rows((0, 1, 3), range(6))
     with opened("duplicates", NAMES) as port:
         model.insert(port, *given)
-        model.insert(port, *given[4:8], *rows_of((0,), (7,)))
+        model.insert(port, *given[4:8], *make_rows((0,), (7,)))
         model.insert(port, *given[:1], *given[4:5])
         model.check(port)
         verify.verify_buckets("a minute", port.downsample(0, START, START + MINUTE, MINUTE), model.one(0), MINUTE)
@@ -134,7 +134,7 @@ def duplicates(opened: Opened[Series], tier: Tier | None) -> None:
 def corrections(opened: Opened[Series], tier: Tier | None) -> None:
     """A sample that is written again with another value, status or severity replaces the earlier one, also if it is
     smaller."""
-    model, given = ReferenceArchive(), rows_of((0, 1), range(4), 50.0)
+    model, given = ReferenceArchive(), make_rows((0, 1), range(4), 50.0)
     with opened("corrections", NAMES) as port:
         model.insert(port, *given)
         model.insert(port, *((pv, ts, -value, stat, sevr) for pv, ts, value, stat, sevr in given[2:5]))
@@ -148,7 +148,7 @@ def downsamples(opened: Opened[Series], tier: Tier | None) -> None:
     model, minutes = ReferenceArchive(), (0, 1, 4)
     with opened("downsamples", NAMES) as port:
         seconds = [60 * minute + second for minute in minutes for second in (0, 0.001, 17, 59.999)]
-        model.insert(port, *rows_of((1, 2), seconds, -30.0))
+        model.insert(port, *make_rows((1, 2), seconds, -30.0))
         port.settle()
         for first, last, bucket in ((0, 5, 1), (1, 4, 1), (0, 10, 5), (2, 4, 1)):
             start, end = START + first * MINUTE, START + last * MINUTE
@@ -162,7 +162,7 @@ def many(opened: Opened[Series], tier: Tier | None) -> None:
     rng, model = np.random.default_rng(5), ReferenceArchive(names)
     with opened("many", names) as port:
         for part in range(3):
-            given = rows_of(range(120), range(100 * part, 100 * part + 100))
+            given = make_rows(range(120), range(100 * part, 100 * part + 100))
             model.insert(port, *(given[at] for at in rng.permutation(len(given)).tolist()))
         model.check(port)
 
@@ -173,13 +173,13 @@ def names(opened: Opened[Series], tier: Tier | None) -> None:
         return
     model = ReferenceArchive()
     with opened("names", NAMES) as port:
-        model.insert(port, *rows_of((0, 1, 2), range(3)))
+        model.insert(port, *make_rows((0, 1, 2), range(3)))
     others = ("new", *NAMES[::-1])
     moved = ReferenceArchive(others)
     moved.rows = {(at, ts): (at, ts, *rest) for pv, ts, *rest in model.rows.values() for at in [len(NAMES) - pv]}  # type: ignore[misc]
     with opened("names", others) as port:
         moved.check(port)
-        moved.insert(port, *rows_of((0, 1, 4), (5, 6)))
+        moved.insert(port, *make_rows((0, 1, 4), (5, 6)))
         moved.check(port)
 
 
@@ -188,7 +188,7 @@ def persistence(opened: Opened[Series], tier: Tier | None) -> None:
     more."""
     if tier is Tier.VOLATILE:
         return
-    model, given = ReferenceArchive(), rows_of((0, 2), range(10))
+    model, given = ReferenceArchive(), make_rows((0, 2), range(10))
     with opened("persistence", NAMES) as port:
         model.insert(port, *given[:8])
     with opened("persistence", NAMES) as port:

@@ -91,7 +91,7 @@ def columns_of(rows: Sequence[Sequence[object]], names: int = len(FIELDS)) -> li
     return [()] * names
 
 
-def rows_of(batch: SampleBatch) -> Iterable[tuple[Any, ...]]:
+def iterate_rows(batch: SampleBatch) -> Iterable[tuple[Any, ...]]:
     """Yields rows of Python numbers."""
     return zip(*(values.tolist() for values in batch), strict=True)
 

@@ -13,7 +13,7 @@ from dyno.contracts.model import BASE, SETTINGS, UsageError, Value
 from dyno.contracts.roles import Variant
 from dyno.contracts.settings import literal, unknown_name_message
 from dyno.contracts.value_types import MOST_TEXT
-from dyno.suites.sql.data.tables import Table, read_tables
+from dyno.suites.sql.data.tables import SqlTable, read_tables
 from dyno.suites.sql.guard import REMEDY, find_effect
 from dyno.suites.sql.language.script import OF_OPERATION, Script, parse
 from dyno.suites.sql.language.splitter import statements
@@ -83,7 +83,7 @@ class Definition:
     isolation: str = ""
     reference: str = ""
     """The engine whose answers decide when as many engines give other answers; '' for none."""
-    tables: Mapping[str, Table] = field(default_factory=dict)
+    tables: Mapping[str, SqlTable] = field(default_factory=dict)
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
     mixes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     checks: tuple[StoreCheck, ...] = ()

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.suites.sql.checks.answers import normalize_time, plain, rows_of
+from dyno.suites.sql.checks.answers import list_rows, normalize_time, plain
 from dyno.suites.sql.grids import COUNT, grids
 
 Hashes = NDArray[np.uint64]
@@ -70,7 +70,7 @@ def digests(
 ) -> list[Digest]:
     """Returns the digests of operations' answers. `columns`: positions of the columns that are compared; None: all of
     them, () for none, so that only the number of rows is."""
-    results = [rows_of(answer) for answer in answers]
+    results = [list_rows(answer) for answer in answers]
     counts = np.array(list(map(len, results)), np.int64)
     sums = np.ones((FIELDS, len(results)), np.uint64)
     for statement in range(counts.max(initial=0)):

@@ -19,7 +19,7 @@ from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import RemoteStore
 from dyno.suites.sql import conformance
 from dyno.suites.sql.checks.answers import canonical, format_rows, normalize_rows, rows_agree
-from dyno.suites.sql.checks.book import Book, Record
+from dyno.suites.sql.checks.book import AnswerRecord, Book
 from dyno.suites.sql.data.tables import blocks
 from dyno.suites.sql.definition import ANY, COUNT, NONE, TOLERANCE, Definition, Transaction
 from dyno.suites.sql.digests import FAILED, Digest, digests
@@ -245,7 +245,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             any(each.ordered for each in members),
             max(each.tolerance for each in members),
         )
-        records = [Record(home, client) for client in range(clients)]
+        records = [AnswerRecord(home, client) for client in range(clients)]
         if 0 < int(self._job.params["operations"]) <= FEW:
             ordered = any(each.ordered for each in members)
             answers = [
@@ -330,7 +330,7 @@ class Recording:
         self._phase = phase
         self._client = client
         self._home = workload.answers_home(phase)
-        self._record = Record(self._home, client)
+        self._record = AnswerRecord(self._home, client)
         self._judged = not workload._job.spec.floor
         self._comparable = workload.comparable(phase)
         self._counts: Counter[str] = Counter()

@@ -86,7 +86,7 @@ def _time(day: str, clock: str, fraction: str) -> str:
     return f"{day} {clock}{fraction[:7].rstrip('0').rstrip('.')}"
 
 
-def rows_of(answer: Any) -> list[list[tuple[Any, ...]]]:
+def list_rows(answer: Any) -> list[list[tuple[Any, ...]]]:
     """Returns the rows of each statement of a transaction. A number of changed rows counts as a row."""
     results = answer if type(answer) is tuple else (answer,)
     return [[(each,)] if type(each) is int else each for each in results]
@@ -129,7 +129,7 @@ def format_rows(answer: object, tolerance: float, columns: Sequence[int] | None 
             values = [row[at] for at in columns]
         return [_plain(canonical(value, tolerance)) for value in values]
 
-    return [list(map(plain, rows)) for rows in rows_of(answer)]
+    return [list(map(plain, rows)) for rows in list_rows(answer)]
 
 
 def normalize_rows(rows: Any, ordered: bool) -> Any:

@@ -37,7 +37,7 @@ def _type() -> np.dtype[np.void]:
     return np.dtype([("number", "<u8"), *((name, "<u8") for name in Digest._fields[:-1]), ("grids", "<u8", (COUNT,))])
 
 
-class Record:
+class AnswerRecord:
     """What one client was answered in one phase: files in a directory, to which the client's process appends."""
 
     def __init__(self, home: Path, client: int) -> None:
@@ -73,7 +73,7 @@ class Record:
         lines = map(json.loads, self._rows.read_text().splitlines())
         return {number: rows for number, rows in lines if rows is not None}
 
-    def merge(self, other: Record) -> None:
+    def merge(self, other: AnswerRecord) -> None:
         """Adds what the other record knows of further operations."""
         import numpy as np
 
@@ -85,7 +85,7 @@ class Record:
         self._rows.write_text("".join(f"{json.dumps([number, rows[number]])}\n" for number in sorted(rows)))
 
 
-def difference(one: Record, other: Record, ordered: bool, tolerance: float) -> int | None:
+def difference(one: AnswerRecord, other: AnswerRecord, ordered: bool, tolerance: float) -> int | None:
     """Returns the number of the first operation to which two records have answers that differ; None if all agree."""
     import numpy as np
 
@@ -108,7 +108,7 @@ def difference(one: Record, other: Record, ordered: bool, tolerance: float) -> i
     return None
 
 
-def chain(records: Sequence[Record]) -> str:
+def chain(records: Sequence[AnswerRecord]) -> str:
     """Returns the chained digests of all clients' answers: links 'operations of each client:digest' with blanks."""
     from hashlib import blake2b
 
@@ -137,7 +137,7 @@ class Book:
         self._tolerance = tolerance
 
     def enter(
-        self, records: Sequence[Record], engine: str, row: str, describe: Callable[[int, int], str]
+        self, records: Sequence[AnswerRecord], engine: str, row: str, describe: Callable[[int, int], str]
     ) -> Mapping[str, Fact]:
         """Compares a trial's records with the book, and adds them to it. Returns the facts of the trial's sample.
         `row`: a text that only trials of the same row have. `describe(client, number)`: an operation, with its
@@ -160,7 +160,7 @@ class Book:
             yield home
             number += 1
 
-    def _facts(self, records: Sequence[Record], group: int) -> dict[str, Fact]:
+    def _facts(self, records: Sequence[AnswerRecord], group: int) -> dict[str, Fact]:
         identity = self._home / ID
         if not identity.exists():
             identity.write_text(uuid4().hex)
@@ -172,16 +172,16 @@ class Book:
             "answers_chain": chain(records),
         }
 
-    def _difference(self, records: Sequence[Record], home: Path) -> tuple[int, int] | None:
+    def _difference(self, records: Sequence[AnswerRecord], home: Path) -> tuple[int, int] | None:
         for client, record in enumerate(records):
-            number = difference(record, Record(home, client), self._ordered, self._tolerance)
+            number = difference(record, AnswerRecord(home, client), self._ordered, self._tolerance)
             if number is not None:
                 return client, number
         return None
 
-    def _join(self, home: Path, records: Sequence[Record], engine: str, row: str) -> None:
+    def _join(self, home: Path, records: Sequence[AnswerRecord], engine: str, row: str) -> None:
         for client, record in enumerate(records):
-            Record(home, client).merge(record)
+            AnswerRecord(home, client).merge(record)
         engines = self._engines(home) | {row: engine}
         (home / ENGINES).write_text("\n".join(f"{row}\t{name}" for row, name in engines.items()))
 
@@ -197,7 +197,7 @@ class Book:
 
     def _describe_difference(
         self,
-        records: Sequence[Record],
+        records: Sequence[AnswerRecord],
         home: Path,
         engine: str,
         row: str,
@@ -213,7 +213,7 @@ class Book:
         )
         if row in engines:
             others = "in another trial"
-        rows = [each.rows().get(number) for each in (records[client], Record(home, client))]
+        rows = [each.rows().get(number) for each in (records[client], AnswerRecord(home, client))]
         mine, theirs = map(shorten, rows)
         said = f"{describe(client, number)}: {engine} answered"
         if None in rows or mine == theirs:

@@ -52,7 +52,7 @@ def count_of(path: Path) -> int:
     return next((len(column) for column in columns_of(path).values()), 0)
 
 
-def rows_of(path: Path, start: int, stop: int) -> dict[str, list[object]]:
+def read_rows(path: Path, start: int, stop: int) -> dict[str, list[object]]:
     """Returns the values of consecutive rows by column. Raises UsageError."""
     return {name: _plain(path, column[start:stop]) for name, column in columns_of(path).items()}
 

@@ -39,7 +39,7 @@ _NULLS = 2**32 - 1
 
 
 @dataclass(frozen=True)
-class Column:
+class SqlColumn:
     """A column of a table. `generator` is None for a column of a file."""
 
     name: str
@@ -47,15 +47,15 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class SqlTable:
     """A table. `rows` is None for a table with a file, whose rows are counted when it is read."""
 
     name: str
     rows: int | None
-    columns: tuple[Column, ...]
+    columns: tuple[SqlColumn, ...]
     file: Path | None = None
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> SqlColumn:
         """Raises ValueError."""
         found = next((column for column in self.columns if column.name == name), None)
         if found is None:
@@ -67,7 +67,7 @@ class Table:
 # -- declarations -------------------------------------------------------------------------------------------------
 
 
-def read_tables(declared: Mapping[str, object], base: Path) -> dict[str, Table]:
+def read_tables(declared: Mapping[str, object], base: Path) -> dict[str, SqlTable]:
     """Returns the tables of a TOML table, by name. Tables that others refer to come first.
 
     A table is the name of a .csv or .parquet file, relative to `base`, or a table of `rows` and a generator for each
@@ -98,7 +98,7 @@ def read_tables(declared: Mapping[str, object], base: Path) -> dict[str, Table]:
     return {name: tables[name] for name in _sort_by_references(before, str)}
 
 
-def _read_table(name: str, value: object, base: Path) -> Table:
+def _read_table(name: str, value: object, base: Path) -> SqlTable:
     where = f"sql.tables.{name}"
     if isinstance(value, str):
         path = base / value
@@ -108,7 +108,7 @@ def _read_table(name: str, value: object, base: Path) -> Table:
         if not names:
             raise UsageError(f"{where}: {format_value(path)} has no columns; expected their names in its first line")
         _check_names(where, f"{format_value(path)}: column", names)
-        return Table(name, None, tuple(map(Column, names)), path)
+        return SqlTable(name, None, tuple(map(SqlColumn, names)), path)
     if not isinstance(value, Mapping):
         raise UsageError(
             f"{where}: expected the name of a .csv or .parquet file, or rows and columns such as"
@@ -118,7 +118,7 @@ def _read_table(name: str, value: object, base: Path) -> Table:
     if not columns:
         raise UsageError(f"{where}: has no columns; expected a generator for each, such as id = 'serial'")
     _check_names(where, "column", list(columns))
-    return Table(name, _rows(where, value), tuple(_read_column(where, *each) for each in columns.items()))
+    return SqlTable(name, _rows(where, value), tuple(_read_column(where, *each) for each in columns.items()))
 
 
 def _rows(where: str, value: Mapping[str, object]) -> int:
@@ -132,11 +132,11 @@ def _rows(where: str, value: Mapping[str, object]) -> int:
         raise UsageError(f"{where}.rows: expected a whole number from 0 to 10 ** 12, got {literal(rows)}") from None
 
 
-def _read_column(where: str, name: str, text: object) -> Column:
+def _read_column(where: str, name: str, text: object) -> SqlColumn:
     if not isinstance(text, str):
         raise UsageError(f"{where}.{name}: expected a generator as a text, such as 'serial', got {literal(text)}")
     try:
-        return Column(name, generators.parse(text))
+        return SqlColumn(name, generators.parse(text))
     except ValueError as error:
         raise UsageError(f"{where}.{name}: {literal(text)}: {error}") from None
 
@@ -155,7 +155,7 @@ def _check_names(where: str, what: str, names: Sequence[object]) -> None:
         seen[name.lower()] = name
 
 
-def _check_reference(reference: tuple[str, str], tables: Mapping[str, Table]) -> None:
+def _check_reference(reference: tuple[str, str], tables: Mapping[str, SqlTable]) -> None:
     """Raises ValueError unless the column exists and has values."""
     name, column_name = reference
     if name not in tables:
@@ -192,25 +192,25 @@ def _check_chains(referred: Mapping[tuple[str, str], set[tuple[str, str]]]) -> N
 # -- rows ---------------------------------------------------------------------------------------------------------
 
 
-def count(table: Table) -> int:
+def count(table: SqlTable) -> int:
     """Returns the number of rows, for which a file is read. Raises UsageError."""
     if table.file:
         return table_files.count_of(table.file)
     return table.rows or 0
 
 
-def blocks(table: Table, tables: Mapping[str, Table], seed: int) -> Iterator[dict[str, list[object]]]:
+def blocks(table: SqlTable, tables: Mapping[str, SqlTable], seed: int) -> Iterator[dict[str, list[object]]]:
     """Yields all rows in blocks of BLOCK. Raises UsageError."""
     for number in range(-(-count(table) // BLOCK)):
         yield block(table, tables, seed, number)
 
 
-def block(table: Table, tables: Mapping[str, Table], seed: int, number: int) -> dict[str, list[object]]:
+def block(table: SqlTable, tables: Mapping[str, SqlTable], seed: int, number: int) -> dict[str, list[object]]:
     """Returns the values of a block of rows by column, as Python values: None, bool, int, float, Decimal, str, bytes,
     date, UUID, or datetime without time zone, in UTC. Raises UsageError."""
     start, stop = BLOCK * number, min(BLOCK * (number + 1), count(table))
     if table.file:
-        return table_files.rows_of(table.file, start, stop)
+        return table_files.read_rows(table.file, start, stop)
     import numpy as np
 
     rows = np.arange(start, stop)
@@ -218,7 +218,7 @@ def block(table: Table, tables: Mapping[str, Table], seed: int, number: int) -> 
 
 
 def draw(
-    reference: str, tables: Mapping[str, Table], seed: int
+    reference: str, tables: Mapping[str, SqlTable], seed: int
 ) -> Callable[[np.random.Generator, int], list[object]]:
     """Returns a function that draws so many values for a query's parameter, by a generator or from `TABLE.COLUMN`.
 
@@ -248,7 +248,7 @@ def draw(
 
 
 def _generate_values(
-    table: Table, column: Column, tables: Mapping[str, Table], seed: int, rows: NDArray[np.int64]
+    table: SqlTable, column: SqlColumn, tables: Mapping[str, SqlTable], seed: int, rows: NDArray[np.int64]
 ) -> list[object]:
     """Returns the column's values in these rows, in any order."""
     from dyno.suites.sql.data.random_values import key_of
@@ -258,7 +258,7 @@ def _generate_values(
 
 
 def _values(
-    generator: Generator, tables: Mapping[str, Table], seed: int, key: int, rows: NDArray[np.int64]
+    generator: Generator, tables: Mapping[str, SqlTable], seed: int, key: int, rows: NDArray[np.int64]
 ) -> list[object]:
     """Returns the generator's values for a key and these row numbers."""
     from dyno.suites.sql.data.random_values import PIECE, Random, values
@@ -278,7 +278,7 @@ def _values(
 
 
 def _draw_referred(
-    generator: Generator, reference: tuple[str, str], random: Random, tables: Mapping[str, Table], seed: int
+    generator: Generator, reference: tuple[str, str], random: Random, tables: Mapping[str, SqlTable], seed: int
 ) -> Sequence[object]:
     """Returns values of random rows of the other table. If one is NULL, a row that is drawn uniformly replaces it."""
     import numpy as np
