@@ -110,10 +110,10 @@ class FileChanges:
         versions = self.pages.setdefault(event.file, {}).setdefault(page, [])
         sizes = self.sizes.setdefault(event.file, [])
         # A page that keeps a write also keeps all earlier writes to it. Truncated bytes never come back.
-        needs = [versions[-1] if versions else None, self._truncations.get(event.file)]
+        needs = [*versions[-1:], self._truncations.get(event.file)]
         if extends and self.model == "ext4":
             # The size never covers unwritten bytes: data and size are one change.
-            needs.append(sizes[-1] if sizes else None)
+            needs += sizes[-1:]
         change = self._change(event, needs)
         change.page = page
         change.start = start
@@ -122,7 +122,7 @@ class FileChanges:
         versions.append(change)
         if extends:
             if self.model != "ext4":
-                change = self._change(event, [sizes[-1] if sizes else None])
+                change = self._change(event, sizes[-1:])
             change.size = self._length[event.file] = offset + len(data)
             sizes.append(change)
 
@@ -131,7 +131,7 @@ class FileChanges:
         if event.size == before:
             return
         sizes = self.sizes.setdefault(event.file, [])
-        change = self._change(event, [sizes[-1] if sizes else None])
+        change = self._change(event, sizes[-1:])
         change.size = self._length[event.file] = event.size
         sizes.append(change)
         if event.size > before:

@@ -217,7 +217,10 @@ class _Crasher:
             row.traced = proof.verdict
         is_cut = request.states > 0 and "cut" in PROMISES[claim.tier]
         if request.kills:
-            self._kill(target, part_of(deadline, KILLING_SHARE if is_cut else 1))
+            share = 1.0
+            if is_cut:
+                share = KILLING_SHARE
+            self._kill(target, part_of(deadline, share))
         if is_cut:
             self._cut(target, part_of(deadline, 1 if request.device is None else 0.5))
             if request.device is not None:

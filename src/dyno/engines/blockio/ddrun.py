@@ -23,16 +23,19 @@ def version() -> str:
 def build_command(target: Target, how: str, block_size: int, size: int) -> list[str]:
     """Returns the command line. `how`: see `Volume.copy`. A device is never truncated."""
     conversions = ["fdatasync"] * (how == "fdatasync") + ["notrunc"] * bool(target.descriptors)
-    source, sink = "/dev/urandom" if how == "urandom" else "/dev/zero", target.name
+    source, sink = "/dev/zero", target.name
+    flags = []
+    if how == "urandom":
+        source = "/dev/urandom"
+        # Otherwise a read of more than 32 MiB from /dev/urandom is short.
+        flags.append("iflag=fullblock")
     if how == READ:
         source, sink = target.name, "/dev/null"
-    return [
-        *("dd", f"if={source}", f"of={sink}", f"bs={block_size}", f"count={size // block_size}"),
-        # Otherwise a read of more than 32 MiB from /dev/urandom is short.
-        *(["iflag=fullblock"] if how == "urandom" else []),
-        *(["oflag=direct"] if how == "direct" else []),
-        *([f"conv={','.join(conversions)}"] if conversions else []),
-    ]
+    if how == "direct":
+        flags.append("oflag=direct")
+    if conversions:
+        flags.append(f"conv={','.join(conversions)}")
+    return ["dd", f"if={source}", f"of={sink}", f"bs={block_size}", f"count={size // block_size}", *flags]
 
 
 def run(target: Target, how: str, block_size: int, size: int, sink: bool = False) -> Report:

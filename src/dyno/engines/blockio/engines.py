@@ -174,12 +174,13 @@ class Volume(volume.Volume):
         if "does not support O_DIRECT" in error:
             return "this file system refuses O_DIRECT: set direct=no, or choose another one with --work"
         if "func=io_queue_init" in error or "failed to load engine" in error:
-            allow = " (or allow it: sysctl kernel.io_uring_disabled=0, and the container's seccomp profile)"
+            remedy = "sync"
+            if ioengine == "io_uring":
+                remedy = (
+                    "libaio (or allow it: sysctl kernel.io_uring_disabled=0, and the container's seccomp profile)"
+                )
             reason = os.strerror(fiorun.error_number(error) or errno.ENOSYS)
-            return (
-                f"ioengine={ioengine} is refused by the kernel ({reason}): set"
-                f" ioengine={'libaio' if ioengine == 'io_uring' else 'sync'}{allow if ioengine == 'io_uring' else ''}"
-            )
+            return f"ioengine={ioengine} is refused by the kernel ({reason}): set ioengine={remedy}"
         return None
 
     def run(self, io: IO, limit_ns: int, round_ns: int, enough: Enough | None = None) -> Report:

@@ -51,6 +51,15 @@ def build_command(io: IO, target: Target, ioengine: str, direct: bool, limit_ns:
         # Give each job a part of the volume. Otherwise the first job would load all blocks for the others.
         size = io.size // io.jobs // io.block_size * io.block_size
         offset = [f"--offset_increment={size}"]
+    flags = []
+    if io.mixed:
+        flags.append(f"--rwmixread={io.read_percent}")
+    if io.flush:
+        flags.append("--fdatasync=1")
+        if ioengine != "null":
+            ioengine = "psync"
+    if not io.once:
+        flags += ["--time_based", f"--runtime={max(limit_ns // MS, 1)}ms"]
     return [
         PROGRAM,
         "--name=dyno",
@@ -58,16 +67,14 @@ def build_command(io: IO, target: Target, ioengine: str, direct: bool, limit_ns:
         f"--size={size}",
         *offset,
         f"--rw={io.pattern}",
-        *([f"--rwmixread={io.read_percent}"] if io.mixed else []),
         f"--bs={io.block_size}",
         f"--iodepth={io.depth}",
         f"--numjobs={io.jobs}",
-        f"--ioengine={'psync' if io.flush and ioengine != 'null' else ioengine}",
+        f"--ioengine={ioengine}",
         f"--direct={int(direct and not io.flush)}",
-        *(["--fdatasync=1"] if io.flush else []),
         f"--randseed={io.seed}",
         "--allow_file_create=0",
-        *([] if io.once else ["--time_based", f"--runtime={max(limit_ns // MS, 1)}ms"]),
+        *flags,
         "--group_reporting",
     ]
 

@@ -200,7 +200,7 @@ class Click(ServerStore):
     @classmethod
     def removal(cls, name: str, address: Address) -> str:
         words = [f"--host={address.host}", f"--port={address.port}", f"--user={address.user or 'default'}"]
-        words += ["--password", *(["--secure"] if address.secure else [])]
+        words += ["--password", *["--secure"] * address.secure]
         return shlex.join(["clickhouse-client", *words, "-q", f"DROP DATABASE {name}"])
 
 

@@ -117,8 +117,9 @@ def _session(master: str, engine: Library, server: Any) -> SparkSession:
         "spark.local.dir": str(directory),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if server.own else {}),
     }
+    if server.own:
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     builder = SparkSession.builder.master(master).appName("dyno")
     for name, value in settings.items():
         builder = builder.config(name, value)

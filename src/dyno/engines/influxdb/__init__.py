@@ -206,7 +206,7 @@ class Influx(ServerStore):
 
     @classmethod
     def removal(cls, name: str, address: Address) -> str:
-        words = ["-host", address.host, "-port", str(address.port), *(["-ssl"] if address.secure else [])]
+        words = ["-host", address.host, "-port", str(address.port), *["-ssl"] * address.secure]
         words += ["-username", address.user, "-password", ""]
         return shlex.join(["influx", *words, "-execute", f"DROP DATABASE {name}"])
 

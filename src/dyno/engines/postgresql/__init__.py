@@ -160,7 +160,7 @@ class Postgres(ServerStore):
         return {**super().settings(), **nodes, "client": self.options["client"]}
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
-        return {name: self._setting(name) for name in (*names, *(REPLICATED if self._replicated else ()))}
+        return {name: self._setting(name) for name in (*names, *REPLICATED * self._replicated)}
 
     def durability(self) -> Mapping[str, str | None]:
         # Read the settings in this session, as they apply to this user and database.

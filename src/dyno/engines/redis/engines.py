@@ -280,11 +280,19 @@ class Keyspace(ServerStore):
         # Don't use redis-cli's flag -u, which can't log in with a password and no user.
         at = urlsplit(address)
         query = dict(parse_qsl(at.query))
-        host = ["-h", at.hostname or "localhost", "-p", str(at.port or PORT)]
-        database = query.get("db") or (at.path.strip("/") if at.scheme != "unix" else "")
-        words = ["-s", at.path] if at.scheme == "unix" else host
-        words += [*(["-n", database] if database else []), *(["--user", unquote(at.username)] if at.username else [])]
-        cli = shlex.join(["redis-cli", *words, *(["--tls"] if at.scheme == "rediss" else [])])
+        if at.scheme == "unix":
+            words = ["-s", at.path]
+            database = query.get("db")
+        else:
+            words = ["-h", at.hostname or "localhost", "-p", str(at.port or PORT)]
+            database = query.get("db") or at.path.strip("/")
+        if database:
+            words += ["-n", database]
+        if at.username:
+            words += ["--user", unquote(at.username)]
+        if at.scheme == "rediss":
+            words.append("--tls")
+        cli = shlex.join(["redis-cli", *words])
         # The password is not printed. redis-cli reads it from this variable.
         password = ""
         if at.password:

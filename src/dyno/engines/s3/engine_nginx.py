@@ -86,10 +86,17 @@ class Nginx(Process):
         (self.home / CONFIG_FILE).write_text(configuration)
 
     def _site(self) -> str:
+        secure = ""
+        listen = ""
+        if self._tls:
+            secure = SECURE + VERIFY * self._verify
+            listen = " ssl http2"
+        elif self._plain2:
+            listen = " http2"
         return SERVER.read_text().format(
             address=f"{self.address.host}:{self.address.port}",
-            listen=" ssl http2" if self._tls else " http2" if self._plain2 else "",
-            secure=SECURE + VERIFY * self._verify if self._tls else "",
+            listen=listen,
+            secure=secure,
             root=ROOT,
         )
 

@@ -105,7 +105,9 @@ class S3Server(Process):
         super().kill()
 
     def pids(self) -> Iterable[int]:
-        return (*super().pids(), *(self._front.pids() if self._front is not None else ()))
+        if self._front is None:
+            return super().pids()
+        return (*super().pids(), *self._front.pids())
 
 
 class Minio(S3Server):
@@ -255,7 +257,9 @@ def read_configured_url(profile: str) -> str:
     with suppress(OSError, ConfigError, UnicodeDecodeError):
         parser.read(config)
     name = profile or os.environ.get("AWS_PROFILE") or "default"
-    return parser.get(name if name == "default" else f"profile {name}", "endpoint_url", fallback="")
+    if name != "default":
+        name = f"profile {name}"
+    return parser.get(name, "endpoint_url", fallback="")
 
 
 class UserStore(buckets.Store):
@@ -278,10 +282,10 @@ def removal(name: str, options: Mapping[str, Value]) -> str:
     if options["bucket"]:
         words = ["rm", "--recursive", f"s3://{options['bucket']}/{own}/"]
     else:
-        words = ["rb", "--force"]
+        words = ["rb", "--force", f"s3://{own}"]
     flags = {"--endpoint-url": options[URL], "--profile": options["profile"]}
     arguments = [word for flag, value in flags.items() if value for word in (flag, str(value))]
-    return shlex.join(["aws", "s3", *words, *([] if options["bucket"] else [f"s3://{own}"]), *arguments])
+    return shlex.join(["aws", "s3", *words, *arguments])
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:

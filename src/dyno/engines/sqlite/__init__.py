@@ -60,8 +60,11 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
         return f"journal_mode=memory can't give tier {tier.value}; it gives: volatile"
     needed = durability(tier, str(options["journal_mode"]))["synchronous"]
     chosen = set_option.get_settings(options).get("synchronous", str(needed)).lower()
-    level = SYNCHRONOUS.index(chosen) if chosen in SYNCHRONOUS else int(chosen) if chosen in "0123" else None
-    if level is None:
+    if chosen in SYNCHRONOUS:
+        level = SYNCHRONOUS.index(chosen)
+    elif chosen in "0123":
+        level = int(chosen)
+    else:
         return f"set.synchronous={chosen}: expected one of {', '.join(SYNCHRONOUS)}"
     if level < SYNCHRONOUS.index(str(needed)):
         return f"set.synchronous={chosen} can't give tier {tier.value}, which needs {needed}"

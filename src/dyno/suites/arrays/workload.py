@@ -70,13 +70,17 @@ class ClientWork:
     def sums(self, cold: bool, by_frame: bool = False) -> Slices:
         """Yields sums of the column by the engine or by a DataFrame. If `cold`, only the first round has one."""
         column = str(self._params["column"])
-        repeats = int(self._params["repeats"])
+        count = int(self._params["repeats"])
+        if cold:
+            count = int(not self._round)
         frame = self._port.frame
 
         def sum_frame(column: str) -> object:
             return frame((column,))[column].sum()
 
-        call, count = sum_frame if by_frame else self._port.sum, (0 if self._round else 1) if cold else repeats
+        call = self._port.sum
+        if by_frame:
+            call = sum_frame
         return self._reduce(call, column, (column,), count, self._model.check_sum)
 
     def stats(self) -> Slices:

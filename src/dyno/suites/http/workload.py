@@ -282,14 +282,17 @@ class HttpWorkload(OnStore):
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         if self._job.spec.floor:
             return {}
-        return {
+        facts: dict[str, Fact] = {
             "connections": self._connections,
             **{f"status_{code}": times for code, times in sorted(self._codes.items())},
             "protocol": ", ".join(sorted(self._versions)) or None,
             "reused": self._versions.total() - self._fresh_responses,
-            **({"redirects": self._redirects} if self._job.params["redirects"] == "follow" else {}),
-            **({"stress_requests": self._stressed} if self._job.params["stress"] else {}),
         }
+        if self._job.params["redirects"] == "follow":
+            facts["redirects"] = self._redirects
+        if self._job.params["stress"]:
+            facts["stress_requests"] = self._stressed
+        return facts
 
 
 def _keep_busy(port: Requests, places: int, urls: Sequence[str], count: "Synchronized[int]", parent: int) -> None:

@@ -114,8 +114,12 @@ class ObjectStoreWorkload(OnStore):
                     requester.begin(place, argument)
 
                 recorder = SimpleNamespace(begin=begin, ended=requester.ended)
-                scripted = self._phase in (p.MULTIPART, p.VISIBLE)
-                yield recorder if burst else ScriptRunner(requester) if scripted else requester
+                if burst:
+                    yield recorder
+                elif self._phase in (p.MULTIPART, p.VISIBLE):
+                    yield ScriptRunner(requester)
+                else:
+                    yield requester
             if burst and self._counts["throttled"] + self._counts["failed"] and begun:
                 request, patience = StoreRequest("get", self._names.every[0]), float(self._params["patience"])
                 self._recovered = recovery_seconds(port, request, begun[0], patience)
@@ -259,7 +263,12 @@ class ObjectStoreWorkload(OnStore):
         for answer in answers:
             failure = type(answer) is Failure
             throttled = failure and answer.error.startswith(f"{Throttled.__name__}:")
-            self._counts["throttled" if throttled else "failed" if failure else "served"] += 1
+            outcome = "served"
+            if failure:
+                outcome = "failed"
+            if throttled:
+                outcome = "throttled"
+            self._counts[outcome] += 1
         if self._phase == p.BURST:
             self._burst = answers
         return check(answers)

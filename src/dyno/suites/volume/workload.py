@@ -60,15 +60,22 @@ def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[st
     written = list(accumulate(each.operations * block_size for each in rounds))
     # The first pass ends with the round in which every block has been written once.
     fresh = rate(rounds[: bisect_left(written, size) + 1])
-    end = rate(rounds[-WINDOW:]) if whole else None
+    end = None
+    after_ns = None
+    if whole:
+        end = rate(rounds[-WINDOW:])
+        after_ns = rounds[-WINDOW].ends_ns - rounds[-WINDOW].lasts_ns
+    penalty = None
+    if end is not None and fresh is not None:
+        penalty = (1 - fresh / end) * 100
     return {
         "steady": whole,
         "unsteady": why,
-        "steady_after_ns": rounds[-WINDOW].ends_ns - rounds[-WINDOW].lasts_ns if whole else None,
+        "steady_after_ns": after_ns,
         "fresh_per_second": fresh,
         "steady_per_second": end,
-        "penalty_percent": None if end is None or fresh is None else (1 - fresh / end) * 100,
-        "passes": (written[-1] if written else 0) / size,
+        "penalty_percent": penalty,
+        "passes": sum(written[-1:]) / size,
     }
 
 
@@ -187,12 +194,21 @@ class VolumeWorkload(OnStore, PayloadWorkload, PlacedWorkload):
             return port.copy(COPIES[phase.name], self._block, min(self._area, most))
 
         whole, blocks = phase.name in WHOLE, self._area // self._block
-        jobs = min(WHOLE_MOST, blocks) if whole else self._jobs
+        jobs = self._jobs
+        depth = self._depth
+        if whole:
+            jobs = min(WHOLE_MOST, blocks)
+            depth = min(WHOLE_MOST, blocks // jobs)
+        pattern = "read"
+        if phase.writes:
+            pattern = "write"
+        if phase.kinds:
+            pattern = "rw"
         io = IO(
-            pattern="rand" * (phase.name in RANDOM) + ("rw" if phase.kinds else "write" if phase.writes else "read"),
+            pattern="rand" * (phase.name in RANDOM) + pattern,
             block_size=self._block,
             size=self._area,
-            depth=min(WHOLE_MOST, blocks // jobs) if whole else self._depth,
+            depth=depth,
             jobs=jobs,
             read_percent=self._mix,
             flush=phase.name == FLUSH,

@@ -151,8 +151,10 @@ class Book:
         else:
             home = self._home / str(len(groups))
         self._join(home, records, engine, row)
-        group = int(home.name)
-        return {**self._facts(records, group), **({"answers_differ": differs} if differs else {})}
+        facts = self._facts(records, int(home.name))
+        if differs:
+            facts["answers_differ"] = differs
+        return facts
 
     def _groups(self) -> Iterator[Path]:
         number = 0

@@ -163,9 +163,13 @@ def _range(text: str, bound: Callable[[str], Any]) -> tuple[Any, Any]:
 
 def _parts(text: str | None, least: int, most: int) -> list[str]:
     """Splits the arguments of a generator."""
-    parts = [] if text is None else text.split(":")
-    if not least <= len(parts) <= most:
-        raise ValueError("too few arguments" if len(parts) < least else "too many arguments")
+    parts = []
+    if text is not None:
+        parts = text.split(":")
+    if len(parts) < least:
+        raise ValueError("too few arguments")
+    if len(parts) > most:
+        raise ValueError("too many arguments")
     return parts
 
 
