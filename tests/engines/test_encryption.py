@@ -101,7 +101,7 @@ def mariadbs(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, st
             settings = {"skip-networking": "OFF", "bind-address": "127.0.0.1", "port": str(port)}
             if name == "secure":
                 settings |= {"ssl-cert": str(ours.certificate), "ssl-key": str(ours.key)}
-            server = server_mariadb.MariaDB(server_mariadb.MARIADB, Path(place) / name, settings, 1)
+            server: Any = server_mariadb.MariaDB(server_mariadb.MARIADB, Path(place) / name, settings, 1)
             if server.user is not None:
                 ours.owned_by(server.user.pw_uid)
             started.append(server)
@@ -163,6 +163,7 @@ def postgresqls(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str,
     """The addresses of a server with TLS and of one without, each with databases `own` and `qdb`."""
     require(registry.engine("postgresql"))
     import psycopg
+    from psycopg.conninfo import make_conninfo
 
     ours, _ = authorities
     addresses, started = [], []
@@ -180,7 +181,7 @@ def postgresqls(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str,
                 ours.owned_by(server.user.pw_uid)
             started.append(server)
             server.start()
-            with psycopg.connect(**{**server.address, "port": port}, autocommit=True) as connection:
+            with psycopg.connect(make_conninfo(**{**server.address, "port": port}), autocommit=True) as connection:
                 connection.execute("CREATE ROLE u LOGIN PASSWORD 'secret'")
                 connection.execute("CREATE DATABASE own OWNER u")
                 connection.execute("CREATE DATABASE qdb OWNER u")

@@ -106,7 +106,7 @@ def test_slower_adds_a_percentage_of_work(percent: int, expected: int, worked: l
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Replaces sleeping by a record of the durations."""
     seconds: list[float] = []
-    monkeypatch.setattr(synthetic.time, "sleep", seconds.append)
+    monkeypatch.setattr("dyno.engines.synthetic.time.sleep", seconds.append)
     return seconds
 
 
@@ -129,7 +129,7 @@ def test_waiting_replaces_working(slept: list[float], worked: list[float], tmp_p
 
 def test_its_server_runs_from_start_to_close(tmp_path: Path) -> None:
     spec = synthetic.ENGINE
-    server = synthetic.serve(tmp_path / "server", spec.default_tier, spec.resolve({"server": "yes"}), 1)
+    server = synthetic.serve(tmp_path / "server", Tier.PROCESS, spec.resolve({"server": "yes"}), 1)
     assert server is not None
     server.start()
     (pid,) = server.pids()
@@ -142,7 +142,7 @@ def test_its_server_runs_from_start_to_close(tmp_path: Path) -> None:
 
 def test_its_server_is_optional(tmp_path: Path) -> None:
     spec = synthetic.ENGINE
-    assert synthetic.serve(tmp_path, spec.default_tier, spec.resolve({}), 1) is None
+    assert synthetic.serve(tmp_path, Tier.PROCESS, spec.resolve({}), 1) is None
 
 
 # -- the suite itself ---------------------------------------------------------------------------------------------
@@ -172,7 +172,14 @@ def stub(operation: Callable[[int], Any]) -> Opened:
 def forgetful() -> Callable[[int], Any]:
     """Answers each number only once."""
     answered: set[int] = set()
-    return lambda number: None if number in answered else answered.add(number) or number
+
+    def answer(number: int) -> int | None:
+        if number in answered:
+            return None
+        answered.add(number)
+        return number
+
+    return answer
 
 
 def counting() -> Callable[[int], Any]:
@@ -181,7 +188,7 @@ def counting() -> Callable[[int], Any]:
     return lambda number: next(numbers)
 
 
-BROKEN = {
+BROKEN: dict[str, dict[str, Callable[[int], Any]]] = {
     "answers": {
         "nothing": lambda number: None,
         "another": lambda number: number + 1,

@@ -30,10 +30,10 @@ from dyno import registry
 from dyno.contracts.model import Absent, Refused, Tier, UsageError
 from dyno.contracts.suite import Job
 from dyno.engines.mongo import engine_ferretdb, engine_mongodb, store
-from dyno.engines.mongo.store import DocumentRecords, identity
+from dyno.engines.mongo.store import DocumentRecords
 from dyno.servers import namespace
 from dyno.suites.records.conformance import CHECKS
-from dyno.suites.records.port import Key, Record
+from dyno.suites.records.port import Key, Record, identity
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -160,7 +160,7 @@ def test_mongodb_uses_transactions_only_for_several_records(place: Path, monkeyp
     asked = job(place / "store", "mongodb", url="mongodb://unused")
     with (
         served(job(place / "other")) as server,
-        closing(engine_mongodb.Mongo(asked.home, asked.tier, asked.options, server)) as engine,
+        closing(engine_mongodb.Mongo(asked.home, Tier.PROCESS, asked.options, server)) as engine,
     ):
         port = DocumentRecords(engine, True)
 

@@ -93,7 +93,8 @@ def records_of(node: Any) -> int:
 
 def test_every_node_has_all_acknowledged_records(cluster: tuple[Any, Any]) -> None:
     asked, server = cluster
-    assert isinstance(server, Nodes) and server.count == server.copies == 3
+    assert isinstance(asked.server, Nodes)
+    assert server.count == server.copies == 3
     assert server.survives and not server.halts
     assert len(set(server.pids())) == 3
     before = records_of(server.nodes[0])

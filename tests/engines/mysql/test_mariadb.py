@@ -275,9 +275,10 @@ def test_tier_beyond_the_users_server_settings_is_refused(
 def test_users_server_tier_follows_from_its_settings(server: Any, tmp_path: Path, value: int, tier: Tier) -> None:
     own, url = server
     asked_for = job(tmp_path, UserServer(url, parse_address), Tier.VOLATILE, url=url)
-    assert asked_for.spec.server.gives is not None
+    declared = asked_for.spec.server
+    assert declared is not None and declared.gives is not None
     with changed(own, "innodb_flush_log_at_trx_commit", value), closing(asked_for.open(tmp_path)) as engine:
-        assert asked_for.spec.server.gives(engine) is tier
+        assert declared.gives(engine) is tier
         (text,) = [caveat.text for caveat in engine.caveats() if caveat.code == "declared"]
         assert f"give tier {tier.value}" in text
         assert f"innodb_flush_log_at_trx_commit={value}" in text

@@ -141,18 +141,20 @@ def records_of(node: Any) -> int:
 
 def test_standby_has_acknowledged_commits_and_recovers_from_loss(place: Path) -> None:
     asked = job(place / "store", "postgresql", Tier.VOLATILE, replicas="2", acknowledged="apply")
-    with served(asked) as server, closing(asked.open(asked.home)) as store:
-        engine: Any = store
-        told = {
+    server: Any
+    engine: Any
+    with served(asked) as server, closing(asked.open(asked.home)) as engine:
+        settings = {
             name: engine.settings()[name] for name in ("synchronous_commit", "synchronous_standby_names", "nodes")
         }
-        assert told == {
+        assert settings == {
             "synchronous_commit": "remote_apply",
             "nodes": 3,
             "synchronous_standby_names": "ANY 1 (standby_1, standby_2)",
         }
         assert [caveat.text for caveat in engine.caveats() if caveat.code == "node"] != []
-        assert isinstance(server, Nodes) and server.count == server.copies == 3
+        assert isinstance(asked.server, Nodes)
+        assert server.count == server.copies == 3
         assert server.survives and not server.halts
         primary, *standbys = server.nodes
         with closing(asked.spec.ports["records"].open(engine, True)) as port:

@@ -353,9 +353,10 @@ def test_users_server_tier_follows_from_its_settings(
     settings: tuple[str, ...], tier: Tier, users: Callable[..., Users], place: Path
 ) -> None:
     asked = job(place / "store", tier=Tier.VOLATILE, url=users(*settings).url())
-    assert asked.spec.server.gives is not None
+    declared = asked.spec.server
+    assert declared is not None and declared.gives is not None
     with closing(asked.open(asked.home)) as engine:
-        assert asked.spec.server.gives(engine) is tier
+        assert declared.gives(engine) is tier
         assert [f"give tier {tier.value}" in c.text for c in engine.caveats() if c.code == "declared"] == [True]
 
 
@@ -389,7 +390,8 @@ def test_command_that_arrives_after_the_kill_is_removed(users: Callable[..., Use
             while self.late:
                 self._client.set(self.late.pop(), "1")
 
-    Keyspace.drop(Late(), name)
+    late: Any = Late()
+    Keyspace.drop(late, name)
     assert mine.client().keys("*") == []
 
 
@@ -436,7 +438,7 @@ def test_removal_command_deletes_only_the_store(users: Callable[..., Users], pla
     name = namespace.store_name(place)
     keys = {f"{name}:{number} with blanks 'and' quotes": "x" for number in range(100)}
     mine.client().mset({**keys, "mine": "1"})
-    assert spec.server.removal is not None
+    assert spec.server is not None and spec.server.removal is not None
     command = spec.server.removal(name, spec.resolve({"url": mine.url()}))
     assert PASSWORD not in command and shell.sh("sh", "-c", command).status != 0
     shell.given["REDISCLI_AUTH"] = PASSWORD

@@ -86,8 +86,9 @@ class Honest(KVReader, OrderedKV):
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
         return iter([(each, self.kv[each]) for each in sorted(self.kv) if each >= key])
 
-    def reading(self) -> AbstractContextManager[Any]:
-        return nullcontext(self)
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        yield self
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
@@ -121,8 +122,9 @@ class DeletesNothing(Honest):
 
 
 class Half(Honest):
-    def writing(self) -> AbstractContextManager[Any]:
-        return nullcontext(self)
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        yield self
 
 
 class TakesEmptyForAbsent(Honest):
@@ -157,9 +159,10 @@ class KeepsItsSnapshot(Honest):
 
     snapshot: Honest | None = None
 
-    def reading(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
         self.snapshot = self.snapshot or Honest(dict(self.kv))
-        return nullcontext(self.snapshot)
+        yield self.snapshot
 
 
 class FirstBeyond(Honest):
@@ -173,8 +176,9 @@ class TooFew(Honest):
 
 
 class Isolated(Honest):
-    def reading(self) -> AbstractContextManager[Any]:
-        return nullcontext(Honest(dict(self.kv)))
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        yield Honest(dict(self.kv))
 
     def single(self) -> AbstractContextManager[Any]:
         return nullcontext(self)

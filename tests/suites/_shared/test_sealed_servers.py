@@ -72,7 +72,7 @@ def trial(home: Path, engine: str, suite: str, tier: Tier | None = None) -> Iter
     assert spec is not None and spec.server is not None
     home.mkdir()
     options, tier = spec.resolve({}), tier or Tier.PROCESS
-    params = {each.name: each.default for each in declared.params} | SMALL[suite]
+    params: dict[str, Any] = {each.name: each.default for each in declared.params} | SMALL[suite]
     server = spec.create_server(home / "server", tier, options, 1)
     assert server is not None
     with closing(server):

@@ -156,7 +156,7 @@ def test_wrong_means_and_deviations_fail(reference: Reference, wrong: Any) -> No
 # -- the operations ---------------------------------------------------------------------------------------
 
 
-PARAMS = {"column": "quantity", "repeats": 2, "slices": 5, "updates": 4}
+PARAMS: dict[str, Any] = {"column": "quantity", "repeats": 2, "slices": 5, "updates": 4}
 
 
 def model_of(dataset: Dataset, rows: int = 1_000, judged: bool = True) -> Model:
@@ -197,7 +197,9 @@ def test_a_cold_sum_is_done_once(dataset: Dataset) -> None:
 def test_rows_that_were_not_written_void_the_phase(dataset: Dataset) -> None:
     model = model_of(dataset, 1_000)
     (added,) = operations(share(model, "append", 0).appends(range(1_000, 1_010)))
-    assert added.held == 10 and added.sizes == [10 * ROW_BYTES]
+    held: Any = added.held
+    assert held == 10
+    assert added.sizes == [10 * ROW_BYTES]
     with pytest.raises(Wrong, match="rows 1000 to 1010 were not written: OSError: full"):
         added.check([Failure("OSError: full")])
     assert model.rows == 1_000

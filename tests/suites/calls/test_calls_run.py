@@ -152,8 +152,8 @@ def test_a_planted_difference_is_found(bench: Shell) -> None:
     words = ("--samples", 24, "--budget", 0.1, "-p", "arguments=bench.py:three")
     run(bench, "base slower", *words)
     # CPU time, because the tests share the machine with others.
-    words = ("--baseline", "bench.py:base", "--margin", "1%", "--metric", "cpu", "--json")
-    ended = bench.dyno("compare", bench.file, *words)
+    flags = ("--baseline", "bench.py:base", "--margin", "1%", "--metric", "cpu", "--json")
+    ended = bench.dyno("compare", bench.file, *flags)
     assert ended.status == 0, ended.err
     (found,) = json.loads(ended.out)["comparisons"]
     assert found["kind"] == "slower" and 0.65 < found["ratio"] < 0.95, found

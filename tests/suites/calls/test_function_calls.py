@@ -88,7 +88,8 @@ def run(calls: Calls, seconds: float = 0.02) -> Any:
 
 
 def test_arguments_are_passed_in_turn_and_slices_grow() -> None:
-    given, sizes = [], []
+    given: list[Any] = []
+    sizes: list[int] = []
 
     def judge(positions: Sequence[int], arguments: Sequence[Any], answers: Sequence[Any]) -> int:
         assert [f"argument {at}" for at in positions] == list(arguments)

@@ -3,7 +3,7 @@ the checks themselves: each fails on a store that is broken in its way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ class WritesAtOnce(Keys):
         self.entries[key] = value
 
 
-def spec(port: type[Keys] = Keys, opener: type[Store] = Store) -> EngineSpec:
+def spec(port: Callable[..., Keys] = Keys, opener: type[Store] = Store) -> EngineSpec:
     opener_class: Any = type("Opener", (opener,), {"stores": {}})
     return EngineSpec(
         "fake", "a fake", opener_class, {"ordered-kv": PortSpec(port)}, {Tier.PROCESS: {}}, Tier.PROCESS

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from madeup import changed
@@ -87,6 +88,12 @@ def cells_of(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
+def exported_cells(run: Run) -> list[Any]:
+    """The cells of the run's export."""
+    data: dict[str, Any] = export.as_data(run)
+    return list(data["cells"])
+
+
 def lines(out: str) -> list[list[str]]:
     """Returns the lines of the wide table, headings first."""
     found = out.splitlines()
@@ -127,7 +134,7 @@ def test_run_prints_one_line_per_packer_and_batch(shell: Shell) -> None:
 def test_stored_size_falls_with_compression_and_batch_size(measured: Run) -> None:
     found = {
         (cell["params"]["packer"], cell["params"]["batch"]): cell["facts"]
-        for cell in export.as_data(measured)["cells"]
+        for cell in exported_cells(measured)
         if cell["phase"] == "gets" and not cell["floor"]
     }
     sizes = [found[key]["stored_bytes"] for key in (("plain", 1), ("zlib", 1), ("zlib", 8))]
@@ -140,7 +147,7 @@ def test_facts_are_in_run_file_and_every_export(shell: Shell, measured: Run) -> 
     assert [column["title"] for column in header["layout"]["columns"]] == [
         head for head in HEADS.split() if not head.startswith("±")
     ]
-    for cell in export.as_data(measured)["cells"]:
+    for cell in exported_cells(measured):
         assert set(cell["facts"]) == (set() if cell["floor"] else FACTS)
     for table in (export.cells(measured), export.samples(measured)):
         kinds = {name: kind for name, kind in table.columns.items() if name.startswith("fact_")}
@@ -153,7 +160,7 @@ def test_facts_are_in_run_file_and_every_export(shell: Shell, measured: Run) -> 
 
 
 def test_fact_is_trial_median_or_common_value(run: Run) -> None:
-    titles = [
+    titles: list[dict[str, Any]] = [
         {"n": 1, "x": 1.5, "w": "a", "half": 1},
         {"n": 9, "x": None, "w": "a", "half": 2},
         {"n": 4, "x": 2.5, "w": "b"},
@@ -194,8 +201,7 @@ def test_columns_show_phase_figures_with_intervals(run: Run) -> None:
     heads, *found = lines(printed(run))
     assert [head.replace(" ", "_") for head in heads] == [*HEADS.split(), "remarks"]
     shown = {
-        (cell["params"]["packer"], cell["params"]["batch"], cell["phase"]): cell
-        for cell in export.as_data(run)["cells"][::-1]
+        (cell["params"]["packer"], cell["params"]["batch"], cell["phase"]): cell for cell in exported_cells(run)[::-1]
     }
     for line in found:
         said = dict(zip(heads, line, strict=False))

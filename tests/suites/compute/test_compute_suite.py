@@ -3,6 +3,7 @@ in the wrong type is outside the tolerance, and the sizes are the published ones
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from dyno import registry
-from dyno.contracts.model import Wrong
+from dyno.contracts.model import Phase, Wrong
 from dyno.contracts.suite import Failure, Job
 from dyno.engines.null.engines import Null
 from dyno.suites import compute as params
@@ -35,6 +36,12 @@ def test_inputs_depend_on_seed_and_have_requested_dtype() -> None:
         assert (numbers(4, dtype, 1000, 1) != one).any()
         pairs = generate(3, dtype, 1000, 1, ("x", "y"))
         assert (pairs["x"] == one).all() and 0.6 < np.corrcoef(one, pairs["y"])[0, 1] < 0.8
+
+
+def share(workload: ComputeWorkload, phase: Phase) -> Iterator[Any]:
+    """The operations of a phase with a single client. The suite opens its engine itself."""
+    port: Any = None
+    return workload.work(phase, port, 0, 1, 0)
 
 
 def right(name: str, arrays: Any) -> Any:
@@ -111,11 +118,11 @@ def test_a_lazy_answer_is_wrong(name: str, word: str) -> None:
 def test_wrong_answers_fail_check_and_preparation(tmp_path: Any) -> None:
     """One wrong answer after a right one is noticed, and so is an engine whose answers are all wrong."""
     spec = registry.engine("numpy").reduce_to_port("compute")
-    given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
+    given: dict[str, Any] = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
     (phase,) = (phase for phase in SUITE.phases if phase.name == "sum")
     workload.prepare(phase)
-    (work,) = workload.work(phase, None, 0, 1, 0)
+    (work,) = share(workload, phase)
     (call,) = work.calls(None)
     answer = call(work.arguments[0])
     assert work.check([answer]) == 1
@@ -137,11 +144,11 @@ def test_wrong_answers_fail_check_and_preparation(tmp_path: Any) -> None:
 
 def test_memory_error_of_operation_ends_the_trial(tmp_path: Any) -> None:
     spec = registry.engine("numpy").reduce_to_port("compute")
-    given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
+    given: dict[str, Any] = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
     (phase,) = (phase for phase in SUITE.phases if phase.name == "sum")
     workload.prepare(phase)
-    (work,) = workload.work(phase, None, 0, 1, 0)
+    (work,) = share(workload, phase)
     with pytest.raises(MemoryError, match="sum: ArrayMemoryError"):
         work.check([Failure("ArrayMemoryError: Unable to allocate 4 GiB")])
     assert work.check([Failure("ValueError: no")]) == 0
@@ -151,12 +158,12 @@ def test_memory_error_of_operation_ends_the_trial(tmp_path: Any) -> None:
 def test_sines_reuse_allocated_memory(tmp_path: Any) -> None:
     """Page faults would take longer than the sines."""
     spec = registry.engine("numpy").reduce_to_port("compute")
-    given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 100}
+    given: dict[str, Any] = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 100}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
     (phase,) = (phase for phase in SUITE.phases if phase.name == "sin")
     workload.prepare(phase)
     faults = 0
-    for work in workload.work(phase, None, 0, 1, 0):
+    for work in share(workload, phase):
         (call,) = work.calls(None)
         before = getrusage(RUSAGE_SELF).ru_minflt
         # Keep the answers for the check, as the measuring loop does.
@@ -175,7 +182,7 @@ def test_slow_operations_get_fewer_untimed_calls(
 ) -> None:
     """Slow operations get fewer untimed calls: five before each of ten operations of 200 ms would take too long."""
     spec = registry.engine("numpy").reduce_to_port("compute")
-    given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 10}
+    given: dict[str, Any] = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 10}
     job = Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1)
     clock, calls_made = [0], []
     monkeypatch.setattr("dyno.suites.compute.workload.perf_counter_ns", lambda: clock[0])
@@ -188,7 +195,7 @@ def test_slow_operations_get_fewer_untimed_calls(
         clock[0] += takes_ns
 
     workload._operation = operation
-    assert len(list(workload.work(phase, None, 0, 1, 0))) == 10
+    assert len(list(share(workload, phase))) == 10
     workload.close()
     assert len(calls_made) == calls
 
@@ -201,13 +208,13 @@ def test_first_result_includes_opening_the_engine(tmp_path: Any) -> None:
             opened.append("opened")
 
     spec = registry.engine("null").reduce_to_port("compute")
-    given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
+    given: dict[str, Any] = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     job = Job(replace(spec, opener=Late), tmp_path, None, {}, given, seed=1, clients=1)
     workload, (first, *_) = ComputeWorkload(job), SUITE.phases
     workload.conformance()
     assert workload.opens(first) and not any(workload.opens(phase) for phase in SUITE.phases[1:])
     workload.prepare(first)
-    (work,) = workload.work(first, None, 0, 1, 0)
+    (work,) = share(workload, first)
     assert opened == []
     (call,) = work.calls(None)
     answer = call(None)

@@ -13,6 +13,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from certificates import Authority
@@ -131,7 +132,7 @@ def tls_echo(authority: Authority) -> Iterator[Echo]:
     server.close()
 
 
-def outcome(echo: Echo, home: Path, command: tuple[str, ...], options: Sequence[str]) -> dict[str, object]:
+def outcome(echo: Echo, home: Path, command: tuple[str, ...], options: Sequence[str]) -> dict[str, Any]:
     """Runs a command in a fresh directory. Returns everything that it sent, printed and wrote."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
@@ -279,12 +280,12 @@ def words(text: str) -> tuple[str, ...]:
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("options", LIKE)
 def test_option_behaves_as_in_curl(echo: Echo, tmp_path: Path, options: str) -> None:
-    given = ("-s", *words(options))
+    given = ["-s", *words(options)]
     if not any("URL" in word or "://" in word for word in given):
-        given = (*given, "URL/page")
+        given.append("URL/page")
     if "-w" not in given:
         # Print as curl does.
-        given = (*given, "-w", "")
+        given += ["-w", ""]
     with echo.at_unix_socket(tmp_path / "socket"):
         given = [word.replace("SOCKET", str(tmp_path / "socket")) for word in given]
         curl, dyno = (outcome(echo, tmp_path / "home", command, given) for command in COMMANDS)

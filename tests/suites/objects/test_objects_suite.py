@@ -16,8 +16,8 @@ from dyno.contracts.model import Absent, Phase, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.driver import measure
-from dyno.suites.objects.dataset import HEAD_BYTES, OWN, SETS, SHARED, Dataset, client_branch
-from dyno.suites.objects.transactions import ObjectPosition, Task
+from dyno.suites.objects.dataset import OWN, SETS, SHARED, Dataset, client_branch
+from dyno.suites.objects.transactions import HEAD_BYTES, ObjectPosition, Task
 from dyno.suites.objects.work import in_child_process
 from dyno.suites.objects.workload import ObjectsWorkload
 

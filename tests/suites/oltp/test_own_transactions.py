@@ -55,6 +55,7 @@ class Own(NamedTuple):
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[Own]:
     import psycopg
+    from psycopg.conninfo import make_conninfo
 
     require(registry.engine("postgresql").reduce_to_port("transactions"))
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
@@ -65,7 +66,7 @@ def postgresql() -> Iterator[Own]:
         server.command[server.command.index("-p") + 1] = port
         with closing(server):
             server.start()
-            with psycopg.connect(**{**server.address, "port": port}, autocommit=True) as connection:
+            with psycopg.connect(make_conninfo(**{**server.address, "port": port}), autocommit=True) as connection:
                 connection.execute(f"CREATE ROLE u LOGIN PASSWORD '{PLAIN.replace(chr(39), chr(39) * 2)}'")
                 connection.execute("CREATE DATABASE own OWNER u")
             (server.data / "pg_hba.conf").write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
@@ -90,7 +91,7 @@ def mariadb() -> Iterator[Own]:
         Path(place).chmod(0o755)
         port = free_port()
         settings = {"skip-networking": "OFF", "bind-address": "127.0.0.1", "port": str(port)}
-        server = server_mariadb.MariaDB(server_mariadb.MARIADB, Path(place) / "own", settings, 1)
+        server: Any = server_mariadb.MariaDB(server_mariadb.MARIADB, Path(place) / "own", settings, 1)
         with closing(server):
             server.start()
             with closing(mysqlclient.connect(server, mysqlclient.CLIENTS[0])) as connection:
@@ -136,7 +137,7 @@ def clickhouse() -> Iterator[Own]:
 
 @pytest.fixture(params=ENGINES)
 def own(request: pytest.FixtureRequest) -> Own:
-    return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
+    return request.getfixturevalue(request.param)
 
 
 def command(shell: Shell, own: Own, phases: str, *more: object) -> list[object]:
@@ -228,7 +229,7 @@ def test_the_printed_command_removes_the_marked_tables(mariadb: Own) -> None:
 
     name = "dyno_00000000_1_00000000"
     spec = registry.engine("mariadb").reduce_to_port("transactions")
-    assert spec.server.removal is not None
+    assert spec.server is not None and spec.server.removal is not None
     *_, statements = shlex.split(spec.server.removal(name, spec.resolve({"url": mariadb.url})))
     for table in (name, "sbtest1", "sbtest12", "sbtest_mine"):
         mariadb.execute(f"CREATE TABLE {table} (number int)")

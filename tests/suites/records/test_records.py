@@ -94,7 +94,7 @@ def test_every_gap_names_a_check_and_a_reason(spec: EngineSpec) -> None:
 # -- the suite itself -------------------------------------------------------------------------------------
 
 
-class Table:
+class Table(Reader):
     """A correct `records` port over a dict; the broken ports derive from it."""
 
     def __init__(self, engine: Any, indexed: bool) -> None:

@@ -22,7 +22,7 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Phase, Tier, Wrong
 from dyno.contracts.pace import Pace
-from dyno.contracts.suite import Bulk, Job, Operations
+from dyno.contracts.suite import Bulk, Job, Operations, Work
 from dyno.measure.clients import run_phase
 from dyno.measure.driver import measure
 from dyno.measure.tally import Tally
@@ -81,7 +81,7 @@ Stream = list[tuple[str, Any]]
 """Operations: 'operation' or 'item', and the argument."""
 
 
-def noting(slices: Iterable[Operations | Bulk], stream: Stream) -> Iterator[Operations | Bulk]:
+def noting(slices: Iterable[Work], stream: Stream) -> Iterator[Work]:
     """Yields the same slices; appends their arguments to `stream` when they are consumed."""
 
     def note(feed: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
@@ -93,6 +93,7 @@ def noting(slices: Iterable[Operations | Bulk], stream: Stream) -> Iterator[Oper
         if isinstance(work, Bulk):
             yield replace(work, feed=note(work.feed))
         else:
+            assert isinstance(work, Operations)
             stream.extend(("operation", argument) for argument in work.arguments)
             yield work
 
@@ -565,7 +566,7 @@ class Liar:
 
 
 @dataclass
-class LyingReader:
+class LyingReader(Reader):
     reader: Reader
     liar: Liar
 

@@ -240,14 +240,15 @@ def test_next_store_removes_leftovers_of_killed_processes(running: Job, place: P
 def test_truncated_store_name_deletes_no_user_data(running: Job, place: Path) -> None:
     """VictoriaMetrics takes an empty name for all series without a store, which are the user's."""
     (place / namespace.FILE).touch()
+    server: Any = running.server
     if running.spec.name == "victoriametrics":
         line = {"metric": {"__name__": "mine"}, "values": [1], "timestamps": [DATASET.start // 10**6]}
-        with closing(victoriametrics.Api(running.server)) as api:
+        with closing(victoriametrics.Api(server)) as api:
             api.post("/api/v1/import", json.dumps(line).encode())
             assert wait_for(lambda: api.post("/api/v1/export", {"match[]": "mine"}))
     replace(running, server=users_server(running, url(running))).remove(place)
     if running.spec.name == "victoriametrics":
-        with closing(victoriametrics.Api(running.server)) as api:
+        with closing(victoriametrics.Api(server)) as api:
             assert b"mine" in api.post("/api/v1/export", {"match[]": "mine"})
     assert held(running) == WHOLE
 

@@ -114,7 +114,7 @@ def survived(survives: bool = True) -> Survival:
     """Returns a `Survival` that has recorded the death of a node and one failed batch."""
     server = Pair(survives)
     found = Survival(server, DATASET, 50)
-    inserted = []
+    inserted: list[SampleBatch] = []
     for number, arrival in enumerate(ARRIVALS):
         found.call(number, inserted.append)(arrival.batch)
     assert len(inserted) == len(ARRIVALS) and server.lost == [1]

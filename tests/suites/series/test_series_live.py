@@ -16,7 +16,7 @@ from shell import Shell
 from dyno.contracts.model import Absent, Refused, Wrong
 from dyno.suites.series import live
 from dyno.suites.series.dataset import SECOND
-from dyno.suites.series.ioc import database
+from dyno.suites.series.ioc import database, names
 from dyno.suites.series.live import LiveRun
 from dyno.suites.series.port import SampleBatch
 
@@ -57,7 +57,7 @@ def test_live_phase_is_absent_without_its_libraries(monkeypatch: pytest.MonkeyPa
 
 
 def test_records_of_the_ioc_count_their_changes() -> None:
-    text = database(live.names(3), 10)
+    text = database(names(3), 10)
     assert text.count("record(calc,") == 3 and text.count('"A+1"') == 3 and text.count('".1 second"') == 3
 
 

@@ -231,9 +231,11 @@ def test_all_engines_get_the_same_inputs(dataset: SyntheticDataset, how: str) ->
 def test_windows_start_on_whole_seconds_within_data(dataset: SyntheticDataset) -> None:
     for number in range(5):
         for part in share(dataset, "w", number).extract_window(False):
+            assert isinstance(part, Operations)
             ((_, start, end),) = part.arguments
             assert dataset.start <= start and end - start == 300 * SECOND and end <= dataset.end
-            assert start % SECOND == 0 and part.weights is not None
+            assert start % SECOND == 0
+            assert part.weights is not None
 
 
 def test_a_failed_insert_voids_the_phase(dataset: SyntheticDataset) -> None:
@@ -246,6 +248,7 @@ def test_a_failed_insert_voids_the_phase(dataset: SyntheticDataset) -> None:
 
 def test_extract_all_counts_and_verifies_all_samples(dataset: SyntheticDataset) -> None:
     asked = share(dataset, "extract-all")
+    port: Any = asked._port
     pieces = []
     for arrival in dataset.arrivals():
         asked._model.add(arrival)
@@ -254,7 +257,7 @@ def test_extract_all_counts_and_verifies_all_samples(dataset: SyntheticDataset) 
         pieces.append(SampleBatch(*(values[part] for values in whole)))
 
     def read(given: list[SampleBatch]) -> tuple[Bulk, Any]:
-        asked._port.all = lambda: iter(given)
+        port.all = lambda: iter(given)
         (bulk,) = asked.extract_all(False)
         assert isinstance(bulk, Bulk)
         answer = bulk.call(one for some in bulk.feed for one in some)
@@ -267,11 +270,11 @@ def test_extract_all_counts_and_verifies_all_samples(dataset: SyntheticDataset) 
     with pytest.raises(Wrong, match="the archive has"):
         bulk.check(answer, 6)
     # This call ends by its budget after two batches.
-    asked._port.all = lambda: iter(pieces)
-    (bulk,) = asked.extract_all(False)
-    assert isinstance(bulk, Bulk)
-    answer = bulk.call([True, True])
-    assert answer is False and bulk.check(answer, 2) == 0
+    port.all = lambda: iter(pieces)
+    (ended,) = asked.extract_all(False)
+    assert isinstance(ended, Bulk)
+    answer = ended.call([True, True])
+    assert answer is False and ended.check(answer, 2) == 0
 
 
 def test_a_sample_that_never_becomes_readable_fails(
@@ -280,13 +283,13 @@ def test_a_sample_that_never_becomes_readable_fails(
     monkeypatch.setattr("dyno.suites.series.workload.PATIENCE_S", 0)
     looks = iter([False, True])
     asked = share(dataset, "visible")
-    asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: False)  # type: ignore[assignment]
+    asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: False)
     (part, _) = asked.poll_inserts()
     assert isinstance(part, Operations) and part.parts is not None
     with pytest.raises(TimeoutError, match="could not be read"):
         part.calls(None)[0](part.arguments[0])
     monkeypatch.setattr("dyno.suites.series.workload.PATIENCE_S", 60)
-    asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: next(looks))  # type: ignore[assignment]
+    asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: next(looks))
     answer = part.calls(None)[0](part.arguments[0])
     assert len(answer) == 2 and set(part.parts([answer])) == {"acknowledged", "readable"}
 

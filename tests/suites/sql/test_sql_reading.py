@@ -166,7 +166,7 @@ def session_on(dialect: str, url: str) -> Callable[[], Any]:
         with psycopg.connect(url, autocommit=True) as connection:
 
             def execute(statement: str) -> list[Any]:
-                cursor = connection.execute(statement.encode())  # type: ignore[call-overload]
+                cursor = connection.execute(statement.encode())
                 return cursor.fetchall() if cursor.description else []
 
             yield execute

@@ -250,8 +250,11 @@ def test_gset_changes_only_columns_of_its_statement() -> None:
 
 def test_given_variables_are_constant_or_drawn() -> None:
     read = parse("\\set y :d * 2\nSELECT :c, :d, :y, :name", "a.sql", ["c", "d", "name"])
-    draw = {"d": lambda generator, count: generator.integers(0, 100, count), "c": lambda _, count: ["x"] * count}
-    rows = Inputs(read, [1], {**draw, "name": "Ann"}).batch(5)
+    draw: dict[str, Any] = {
+        "d": lambda generator, count: generator.integers(0, 100, count),
+        "c": lambda _, count: ["x"] * count,
+    }
+    rows: Any = Inputs(read, [1], {**draw, "name": "Ann"}).batch(5)
     assert [(c, y, name) for c, d, y, name in rows] == [("x", 2 * d, "Ann") for _, d, _, _ in rows]
     assert len({d for _, d, _, _ in rows}) == 100
     with pytest.raises(UsageError, match="variable c has no value; give one with -p c="):
@@ -403,7 +406,7 @@ def test_batch_evaluation_equals_single_for_nested_expressions() -> None:
 
 def test_permute_is_a_bijection_chosen_by_seed() -> None:
     read = parse("\\set x permute(:i, 1000, :s)\nSELECT :x", "a.sql", ["i", "s"])
-    orders = [
+    orders: Any = [
         [x for (x,) in Inputs(read, [1], {"i": lambda _, count: list(range(count)), "s": seed}).batch(0)]
         for seed in (1, 1, 2, -1)
     ]
@@ -462,7 +465,10 @@ def test_random_functions_match_their_probability_formulas(function: str, shares
 
 def test_ranges_and_parameters_may_differ_between_operations() -> None:
     # Odd rows draw from 1 to 2, even ones from 1 to 1000.
-    given = {"n": lambda _, count: [2, 1000] * (count // 2), "s": lambda _, count: [3, 1.001] * (count // 2)}
+    given: dict[str, Any] = {
+        "n": lambda _, count: [2, 1000] * (count // 2),
+        "s": lambda _, count: [3, 1.001] * (count // 2),
+    }
     for function in ("random(1, :n)", "random_zipfian(1, :n, :s)", "random_exponential(1, :n, :s)"):
         drawn = values(function, 20, **given)
         assert set(drawn[::2]) == {1, 2}
@@ -483,7 +489,7 @@ def test_random_functions_cover_the_largest_ranges() -> None:
 
 def test_two_calls_draw_independent_numbers() -> None:
     read = parse("\\set x random(0, 1) * 2 + random(0, 1)\n\\set y random(0, 1)\nSELECT :x, :y", "a.sql")
-    rows = [row for number in range(8) for row in Inputs(read, [1], {}).batch(number)]
+    rows: Any = [row for number in range(8) for row in Inputs(read, [1], {}).batch(number)]
     seen = np.bincount([2 * x + y for x, y in rows], minlength=8)
     assert chisquare(seen).pvalue > 0.001
     # A call that only some operations reach draws for them alone, and as well in every run.

@@ -324,7 +324,7 @@ def test_read_only_device_is_reported_as_write_errors(place: Path) -> None:
     require_loop_devices()
     spec = registry.engine("fio")
     with loop_device(image(place / "image")) as device:
-        engine = spec.opener(place, None, {**spec.resolve({}), "destroy": device})
+        engine: Any = spec.opener(place, None, {**spec.resolve({}), "destroy": device})
         port = spec.ports["volume"].open(engine)
         port.lay(MIB)
         _set_read_only(engine.descriptor)
