@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -10,6 +11,16 @@ from typing import Any
 from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
+
+
+def free_port() -> int:
+    """A free port that leaves room for a Redis cluster bus, whose port is 10,000 higher."""
+    while True:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port: int = free.getsockname()[1]
+        if port <= 55_535:
+            return port
 
 
 def job(home: Path, engine: str, tier: Tier, **given: str) -> Job:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from certificates import Authority
 from needed import require
+from serving import free_port
 from shell import DISK, Shell, small
 
 from dyno import registry
@@ -32,13 +33,6 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 TLS = ("redis-py", "single")
 """Clients of Redis that support encryption."""
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def server_at(engine: str, url: str, home: Path = Path()) -> Any:

@@ -27,8 +27,8 @@ from dyno.suites.arrays.port import PORT
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-KILLED_AFTER = (1, 17, 8)
-"""Number of acknowledgements after which each of three processes is killed. Each process continues on the store of
+KILLED_AFTER = (1, 17)
+"""Number of acknowledgements after which each of two processes is killed. Each process continues on the store of
 the previous one.
 """
 ALONE = [

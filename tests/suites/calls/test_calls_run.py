@@ -149,7 +149,7 @@ def test_setup_gives_each_call_a_new_argument(bench: Shell) -> None:
 
 
 def test_a_planted_difference_is_found(bench: Shell) -> None:
-    words = ("--samples", 24, "--budget", 0.1, "-p", "arguments=bench.py:three")
+    words = ("--samples", 12, "--budget", 0.1, "-p", "arguments=bench.py:three")
     run(bench, "base slower", *words)
     # CPU time, because the tests share the machine with others.
     flags = ("--baseline", "bench.py:base", "--margin", "1%", "--metric", "cpu", "--json")
@@ -191,10 +191,10 @@ def test_coroutines_are_in_flight_together(bench: Shell) -> None:
 
 
 def test_functions_run_with_several_clients_and_at_rate(bench: Shell) -> None:
-    row = run(bench, "plain", *NUMBERS, "--clients", 2)["plain"]
-    assert row["valid"] and row["params"]["clients"] == 2
+    rows = run(bench, "plain moves", *NUMBERS, "--clients", 2, status=1)
+    assert rows["plain"]["valid"] and rows["plain"]["params"]["clients"] == 2
+    assert "changed the current directory" in rows["moves"]["why"]
     assert "argument" in run(bench, "random", *NUMBERS, "--clients", 2, status=3)["random"]["why"]
-    assert "changed the current directory" in run(bench, "moves", *NUMBERS, "--clients", 2, status=3)["moves"]["why"]
     paced = run(bench, "plain", *NUMBERS, "--rate", 1_000, "--budget", 0.3)["plain"]
     assert paced["valid"] and 200 < paced["operations"] < 1_000 and paced["response_ns"]["p50"] > 0
 
@@ -216,11 +216,12 @@ HARM: Mapping[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HARM)
-def test_harmful_function_is_invalid_with_the_reason(bench: Shell, name: str) -> None:
-    how, why = HARM[name]
-    rows = run(bench, f"{name} none", "-p", "arguments=bench.py:three", "--timeout", 30, status=1)
-    assert not rows[name]["valid"] and how in rows[name]["why"] and why in rows[name]["why"]
+def test_harmful_functions_are_invalid_with_the_reason(bench: Shell) -> None:
+    names = " ".join(["none", *HARM])
+    rows = run(bench, names, "-p", "arguments=bench.py:three", "--timeout", 30, status=1)
+    for name, (how, why) in HARM.items():
+        assert not rows[name]["valid"], name
+        assert how in rows[name]["why"] and why in rows[name]["why"], name
     assert rows["none"]["valid"] and rows["noop"]["valid"]
 
 
@@ -231,16 +232,14 @@ def test_functions_exceeding_memory_or_time_are_stopped(bench: Shell) -> None:
     assert "not done after 5 s" in rows["hangs"]["why"]
 
 
-@pytest.mark.parametrize(("name", "caveat"), [("threads", "threads"), ("prints", "output")])
-def test_leftover_threads_and_output_are_caveats(bench: Shell, name: str, caveat: str) -> None:
-    row = run(bench, name, "-p", "arguments=bench.py:three")[name]
-    assert row["valid"] and caveat in {each["code"] for each in row["caveats"]}
-
-
-@pytest.mark.parametrize("name", ["forks_well", "has_a_process"])
-def test_forked_child_that_exits_draws_no_caveat(bench: Shell, name: str) -> None:
-    row = run(bench, name, "-p", "arguments=bench.py:three")[name]
-    assert row["valid"] and row["caveats"] == []
+def test_leftover_threads_and_output_are_caveats(bench: Shell) -> None:
+    """A forked child that exits is no caveat."""
+    rows = run(bench, "forks_well has_a_process threads prints", "-p", "arguments=bench.py:three")
+    assert all(row["valid"] for row in rows.values())
+    for name, caveat in (("threads", "threads"), ("prints", "output")):
+        assert caveat in {each["code"] for each in rows[name]["caveats"]}
+    for name in ("forks_well", "has_a_process"):
+        assert rows[name]["caveats"] == []
 
 
 @pytest.mark.parametrize(
@@ -257,7 +256,7 @@ def test_forked_child_that_exits_draws_no_caveat(bench: Shell, name: str) -> Non
 )
 def test_usage_error_is_one_line_before_any_import(bench: Shell, words: list[str], said: str) -> None:
     (bench.home / "bench.py").write_text("raise SystemExit('imported')\n")
-    ended = bench.dyno("run", "calls", *words)
+    ended = bench.run_here("run", "calls", *words)
     assert ended.status == 2 and said in ended.err and is_one_line(ended.err), ended.err
 
 
@@ -265,15 +264,16 @@ def test_import_error_names_file_and_line(bench: Shell) -> None:
     (bench.home / "broken.py").write_text("import os\n\nimport no_such_module\n")
     (bench.home / "typo.py").write_text("def f(:\n")
     (bench.home / "script.py").write_text("import sys\nsys.exit('usage')\n")
-    for name, said in (
-        ("broken", "ModuleNotFoundError: No module named 'no_such_module' ("),
-        ("typo", "SyntaxError"),
-        ("script", "SystemExit: usage ("),
-    ):
-        ended = bench.dyno("run", "calls", "-e", f"{name}.py:f", *QUICK, "-o", bench.file, "--overwrite")
-        assert ended.status == 3
-        (why,) = (cell["why"] for cell in bench.shown()["cells"] if not cell["floor"])
-        assert said in why and f"{name}.py" in why and "line" in why and "\n" not in why
+    ended = bench.dyno("run", "calls", "-e", "broken.py:f,typo.py:f,script.py:f", *QUICK, "-o", bench.file)
+    assert ended.status == 3
+    reasons = [cell["why"] for cell in bench.shown()["cells"] if not cell["floor"]]
+    expected = [
+        ("broken.py", "ModuleNotFoundError: No module named 'no_such_module' ("),
+        ("typo.py", "SyntaxError"),
+        ("script.py", "SystemExit: usage ("),
+    ]
+    for why, (file, said) in zip(reasons, expected, strict=True):
+        assert said in why and file in why and "line" in why and "\n" not in why
 
 
 def test_functions_run_from_modules_labels_and_relative_files(bench: Shell) -> None:

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 import pytest
 from needed import require
+from serving import free_port
 from shell import DISK, Ended, Shell, wait_for
-from test_encryption import free_port
 
 from dyno import registry
 from dyno.contracts.model import Refused, Tier, Unavailable
