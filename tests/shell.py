@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -48,12 +49,17 @@ class Ended(NamedTuple):
     err: str
 
 
-def run_in_this_process(words: list[str], home: Path, environment: Mapping[str, str]) -> Ended:
-    """Runs a command of Dyno in this process as a new process would: with files as its standard output and error,
-    this environment and this working directory. Restores all of them and the signal handlers."""
+def run_in_this_process(
+    words: list[str], home: Path, environment: Mapping[str, str], stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command of Dyno in this process as a new process would: with files as its standard streams, this
+    environment and this working directory. Restores all of them and the signal handlers."""
     with contextlib.ExitStack() as stack:
-        out = stack.enter_context(tempfile.TemporaryFile("w+"))
-        err = stack.enter_context(tempfile.TemporaryFile("w+"))
+        given = stack.enter_context(tempfile.TemporaryFile())
+        given.write(stdin)
+        given.seek(0)
+        out = stack.enter_context(tempfile.TemporaryFile())
+        err = stack.enter_context(tempfile.TemporaryFile())
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name in os.environ.keys() - environment.keys():
             patch.delenv(name)
@@ -65,8 +71,8 @@ def run_in_this_process(words: list[str], home: Path, environment: Mapping[str, 
             stream.flush()
             # `prepare` replaces it.
             patch.setattr(sys, name, stream)
-        stdin = stack.enter_context(Path(os.devnull).open())
-        for descriptor, file in enumerate((stdin, out, err)):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(given))
+        for descriptor, file in enumerate((given, out, err)):
             before = os.dup(descriptor)
             stack.callback(os.close, before)
             stack.callback(os.dup2, before, descriptor)
@@ -79,7 +85,7 @@ def run_in_this_process(words: list[str], home: Path, environment: Mapping[str, 
             stream.flush()
         out.seek(0)
         err.seek(0)
-        return Ended(status, out.read(), err.read())
+        return subprocess.CompletedProcess(words, status, out.read(), err.read())
 
 
 @dataclass
@@ -107,16 +113,19 @@ class Shell:
         return {**kept, **ours, **self.given}
 
     def dyno(self, *arguments: object) -> Ended:
-        """Runs a command to its end, without a terminal: in this process if it only reads."""
+        """Runs a command to its end, without a terminal: in this process if it only reads or sends requests."""
         only_reads = not commands.READS_ONLY.isdisjoint(arguments[:1]) or not READING_FLAGS.isdisjoint(arguments)
-        return self.run_here(*arguments) if only_reads else self.sh(*COMMAND, *arguments)
+        only_requests = arguments[0] == "http" and "--while" not in arguments
+        return self.run_here(*arguments) if only_reads or only_requests else self.sh(*COMMAND, *arguments)
 
     def run_here(self, *arguments: object) -> Ended:
         """Runs a command that measures nothing: in this process, where it takes a fifth of the time, unless plug-ins
         or environment variables were given."""
         if self.plugins or self.given:
             return self.sh(*COMMAND, *arguments)
-        return run_in_this_process(list(map(str, arguments)), self.home, self.environment())
+        ended = run_in_this_process(list(map(str, arguments)), self.home, self.environment())
+        out, err = (io.TextIOWrapper(io.BytesIO(each)).read() for each in (ended.stdout, ended.stderr))
+        return Ended(ended.returncode, out, err)
 
     def sh(self, *words: object) -> Ended:
         ended = subprocess.run(

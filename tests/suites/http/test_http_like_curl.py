@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -19,7 +20,7 @@ import pytest
 from certificates import Authority
 from httpserving import Scripted, response, scripted, whole
 from needed import unavailable
-from shell import COMMAND, PATIENCE, Shell, is_one_line
+from shell import PATIENCE, Shell, is_one_line, run_in_this_process
 
 FILES = {
     "lines.txt": b"one\r\ntwo\nthree",
@@ -132,15 +133,19 @@ def tls_echo(authority: Authority) -> Iterator[Echo]:
     server.close()
 
 
-def outcome(echo: Echo, home: Path, command: tuple[str, ...], options: Sequence[str]) -> dict[str, Any]:
-    """Runs a command in a fresh directory. Returns everything that it sent, printed and wrote."""
+def outcome(echo: Echo, home: Path, command: str, options: Sequence[str]) -> dict[str, Any]:
+    """Runs 'curl' or 'http', Dyno's command, in a fresh directory. Returns everything that it sent, printed and
+    wrote."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
     for name, content in FILES.items():
         (home / name).write_bytes(content)
     before = len(echo.asked)
     words = [word.replace("URL", echo.url).replace("PORT", str(echo.port)) for word in options]
-    ended = subprocess.run([*command, *words], cwd=home, input=STDIN, capture_output=True, timeout=100)
+    if command == "curl":
+        ended = subprocess.run(["curl", *words], cwd=home, input=STDIN, capture_output=True, timeout=100)
+    else:
+        ended = run_in_this_process([command, *words], home, os.environ, STDIN)
     requests = []
     for request in echo.asked[before:]:
         head, _, body = NONCE.sub(b"", OWN.sub(b"", BOUNDARY.sub(b"BOUNDARY", request))).partition(b"\r\n\r\n")
@@ -159,7 +164,7 @@ def outcome(echo: Echo, home: Path, command: tuple[str, ...], options: Sequence[
     }
 
 
-COMMANDS = (("curl",), (*COMMAND, "http"))
+COMMANDS = ("curl", "http")
 LIKE = [
     "-o /dev/null -w %{time_total}",
     "-H @headers",
