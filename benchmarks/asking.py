@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -30,6 +31,7 @@ from dyno.runner import parent, plan
 from dyno.stats.summary import summarize
 
 Figure = tuple[float, float]
+Tool = Callable[[str, int, float], Figure]
 """Requests per second, and CPU ns per request."""
 
 
@@ -75,7 +77,7 @@ def main() -> int:
     parser.add_argument("--inflight", default="1,8,64")
     parser.add_argument("--bytes", type=int, default=1_000)
     args = parser.parse_args()
-    tools = {name: by for name, by in (("wrk", by_wrk), ("oha", by_oha)) if shutil.which(name)}
+    tools: dict[str, Tool] = {name: by for name, by in (("wrk", by_wrk), ("oha", by_oha)) if shutil.which(name)}
     if engine_nginx.explain_unavailability() or not tools:
         print("nginx is not here, or neither wrk nor oha")
         return 3
@@ -90,11 +92,11 @@ def main() -> int:
     return 0
 
 
-def compare(tools: dict[str, object], url: str, inflight: int, turns: int, seconds: float) -> None:
+def compare(tools: dict[str, Tool], url: str, inflight: int, turns: int, seconds: float) -> None:
     found: dict[str, list[Figure]] = {name: [] for name in tools}
     for _ in range(turns):
         for name in random.sample(list(tools), len(tools)):
-            found[name].append(tools[name](url, inflight, seconds))  # type: ignore[operator]
+            found[name].append(tools[name](url, inflight, seconds))
     print(f"{inflight} in flight")
     for name, figures in found.items():
         rate, cpu = (median(column) for column in zip(*figures, strict=True))

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any
 
 from dyno import registry
 from dyno.contracts.pace import Pace
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=15, metavar="N", help="default: 15")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as place:
+        port: Any
         job = opened(options.engine, options.records, Path(place).absolute())
         suite = registry.suite("records")
         workload = suite.workload(job)

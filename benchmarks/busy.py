@@ -29,6 +29,7 @@ from thin import PHASE, serving
 
 from dyno import registry
 from dyno.contracts.histogram import count_values
+from dyno.engines.redis.engines import Redis
 from dyno.fields import Sample
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
@@ -176,6 +177,7 @@ def main() -> int:
                     work = Path(place)
                     work.chmod(0o755)
                     with serving(ENGINE, work, clients) as server:
+                        assert isinstance(server, Redis)
                         redis = server.address["unix_socket_path"]
                         with proxied(redis, work, args.mean / 1e3, stalls) as path:
                             sample = measure(path, work, clients, load, args.seconds, args.records)

@@ -47,7 +47,7 @@ from queues import (
 )
 from queues import run as search
 
-from dyno.cli.run import observer
+from dyno.cli.progress import observer
 from dyno.contracts.limits import CONFIRM
 from dyno.options import RunRequest
 from dyno.results import Run

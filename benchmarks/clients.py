@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dyno.cli.run import observer
+from dyno.cli.progress import observer
 from dyno.measure.loop import pick
 from dyno.options import RunRequest
 from dyno.runner import parent, plan

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dyno.cli.run import observer
+from dyno.cli.progress import observer
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
 

@@ -57,8 +57,8 @@ class Leading(engine_nginx.Nginx):
 
     port = 0
 
-    def _configuration(self) -> str:
-        head, rest = super()._configuration().rsplit("root ", 1)
+    def _site(self) -> str:
+        head, rest = super()._site().rsplit("root ", 1)
         return f"{head}{REDIRECT.format(port=self.port)}\n        root {rest}"
 
 

@@ -49,7 +49,7 @@ def packing() -> dict[str, float]:
 
 
 def each_ns(workload: Workload, phase: Phase, job: Job, pack: Pack) -> float:
-    layer.pack = pack  # type: ignore[attr-defined]
+    layer.pack = pack
     sample = measure_phase(workload, phase, job, Pace(), Stopwatch())
     used = sample.client or {}
     return ((used.get("user_ns") or 0) + (used.get("system_ns") or 0)) / sample.items

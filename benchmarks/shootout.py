@@ -191,7 +191,7 @@ def cpu_of(python: Path, configuration: Path, home: Path, objects: int) -> Times
     found: Times = {}
     for storage in STORAGES:
         for _ in range(TRIALS):
-            words = [python, "-c", CPU_PROGRAM, configuration, storage, str(objects), str(OBJECT_SIZE)]
+            words = [str(python), "-c", CPU_PROGRAM, str(configuration), storage, str(objects), str(OBJECT_SIZE)]
             output = subprocess.run(words, cwd=home, check=True, capture_output=True, text=True).stdout
             for phase, ns in json.loads(output).items():
                 found.setdefault((storage, phase), []).append(ns)

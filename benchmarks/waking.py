@@ -38,15 +38,18 @@ ENGINES = (
 )
 
 
+FIGURES = ("rate", "p50_ns", "cpu_ns")
+
+
 class Turn(NamedTuple):
     """Figures of one run."""
 
     rate: float
-    p50_ns: int
+    p50_ns: float
     cpu_ns: float | None
     """CPU time of the client per lookup."""
     doubt: str
-    wakeup_ns: int | None
+    wakeup_ns: float | None
     others_percent: float | None
 
 
@@ -81,7 +84,7 @@ def show(seen: dict[str, tuple[list[Turn], list[Turn]]]) -> None:
     heads = f"{'op/s asleep':>14}{'awake':>10}{'ratio':>22}{'p50 asleep':>14}{'awake':>10}"
     print(f"\n{'':<26}{heads}{'client asleep':>16}{'awake':>10}  doubt")
     for engine, (slept, kept) in seen.items():
-        rates, p50s, costs = ([_median(each, at) for each in (slept, kept)] for at in (0, 1, 2))
+        rates, p50s, costs = ([_median(each, name) for each in (slept, kept)] for name in FIGURES)
         ratio = compared([one.rate / its.rate for one, its in zip(kept, slept, strict=True)])
         line = f"{engine:<26}{rates[0]:>14,.0f}{rates[1]:>10,.0f}{ratio:>22}"
         for (asleep, awake), width in ((p50s, 14), (costs, 16)):
@@ -89,8 +92,9 @@ def show(seen: dict[str, tuple[list[Turn], list[Turn]]]) -> None:
         print(f"{line}  {max(turn.doubt for turn in slept)}")
 
 
-def _median(turns: Sequence[Turn], at: int) -> float:
-    return median(value for turn in turns if (value := turn[at]) is not None)
+def _median(turns: Sequence[Turn], name: str) -> float:
+    values = [getattr(turn, name) for turn in turns]
+    return float(median(value for value in values if value is not None))
 
 
 def main() -> int:

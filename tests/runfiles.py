@@ -61,6 +61,7 @@ def write(
     for block in range(samples if blocks is None else blocks):
         for at, cell in enumerate(cells):
             why = (errors or {}).get(cell.asked)
+            assert cell.tier is not None
             rank = [*tiers[cell.tier], "nothing"].index(cell.asked)
             measured = [] if why else [_sample(p, n, rank, operations, seconds, random) for n, p in enumerate(phases)]
             if rank == 1 and not cell.floor:

@@ -14,7 +14,7 @@ MS = 1_000_000
 
 def checked(cell: Any, **sample: Any) -> None:
     """Ten operations of 1 ms each."""
-    ten = {"operations": 10, "items": 10, "clients": 1, "histogram": repeated(MS, 10)}
+    ten: dict[str, Any] = {"operations": 10, "items": 10, "clients": 1, "histogram": repeated(MS, 10)}
     consistency.check(of_cells(cell, attempts=(an_attempt(0, a_sample(**ten, **sample), duration_ns=60 * 10**9),)))
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -24,7 +24,7 @@ PORTS = ("records", "ordered-kv", "synthetic")
 RIGHT = EngineSpec(
     name="made-up",
     title="made up",
-    opener=lambda *arguments: None,  # type: ignore[arg-type, return-value]
+    opener=lambda *arguments: None,  # type: ignore[arg-type]
     ports={"records": PortSpec(dict), "synthetic": PortSpec("collections:OrderedDict", tiers={}, clients="threads")},
     tiers={Tier.VOLATILE: {}, Tier.POWER: {"flush": "yes"}},
     default_tier=Tier.POWER,
@@ -46,8 +46,8 @@ def test_valid_declaration_is_accepted() -> None:
         (replace(RIGHT, name="Made Up"), "name", "small letters"),
         (replace(RIGHT, clients="process"), "clients", "did you mean processes?"),
         (replace(RIGHT, ports={"ordered_kv": PortSpec(dict)}), "ports", "did you mean ordered-kv?"),
-        (replace(RIGHT, ports={"records": dict}), "ports: records", "write PortSpec(...)"),
-        (replace(RIGHT, tiers={"power": {}}, default_tier=None), "tiers", "a Tier"),
+        (replace(RIGHT, ports={"records": cast(PortSpec, dict)}), "ports: records", "write PortSpec(...)"),
+        (replace(RIGHT, tiers={cast(Tier, "power"): {}}, default_tier=None), "tiers", "a Tier"),
         (replace(RIGHT, default_tier=Tier.PROCESS), "default_tier", "volatile, power"),
         (replace(RIGHT, tiers={}), "default_tier", "none"),
         (replace(RIGHT, options=(Setting("my size", integer(1), 4, ""),)), "options", "small letters"),
@@ -121,8 +121,8 @@ def test_plugin_with_a_moved_field_is_told_its_place(
 
 
 def test_installations_of_engine_and_port_are_added() -> None:
-    engine = Installation(modules=("json",), python="3.10", needs=lambda options: options["engine"] or None)
-    port = Installation(modules=("csv",), packages=("fio",), needs=lambda options: options["port"] or None)
+    engine = Installation(modules=("json",), python="3.10", needs=lambda options: str(options["engine"]) or None)
+    port = Installation(modules=("csv",), packages=("fio",), needs=lambda options: str(options["port"]) or None)
     both = engine + port
     assert (both.modules, both.packages, both.python) == (("json", "csv"), ("fio",), "3.10")
     assert both.needs({"engine": "", "port": "fio"}) == "fio"

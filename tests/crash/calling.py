@@ -226,7 +226,8 @@ def flushes() -> None:
     LIBC.sync_file_range(file, ctypes.c_long(0), ctypes.c_long(0), 7)
     directory = os.open(".", os.O_RDONLY)
     os.fsync(directory)
-    memory = mmap.mmap(file, PAGE) if os.ftruncate(file, PAGE) is None else None
+    os.ftruncate(file, PAGE)
+    memory = mmap.mmap(file, PAGE)
     LIBC.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     LIBC.msync(address, PAGE, 4)

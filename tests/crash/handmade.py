@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from dyno.crash.images import FileContents
 from dyno.crash.model import State, draws
@@ -61,7 +62,7 @@ class Tape:
     def resize(self, name: str, size: int) -> Tape:
         return self.add(Resize(*self._moments(), self.numbers[name], size, "ftruncate"))
 
-    def create(self, path: str, kind: str = "file", target: str = "") -> Tape:
+    def create(self, path: str, kind: Literal["file", "directory", "symlink"] = "file", target: str = "") -> Tape:
         parent, name = self._place(path)
         number = self._number(path)
         return self.add(Create(*self._moments(), number, parent, name, kind, 0o750, 0, 0, target))
@@ -83,7 +84,7 @@ class Tape:
     def hint(self, call: str, name: str) -> Tape:
         return self.add(Hint(*self._moments(), call, self.numbers[name]))
 
-    def mark(self, number: int, which: str) -> Tape:
+    def mark(self, number: int, which: Literal["begin", "end"]) -> Tape:
         self.now += 1
         return self.add(Mark(self.now, self.now, 7, number, which))
 

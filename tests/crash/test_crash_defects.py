@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -17,12 +18,13 @@ from dyno.crash.record import CrashRecord
 pytestmark = pytest.mark.usefixtures("processes")
 
 STATES = 200
+Recorder = Callable[[str], Record]
 SEEDS = range(1, 6)
 DEFECTS = [name for name in toys.STORES if name not in toys.SOUND]
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory):
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
     """Records each store once."""
     if why := recorder.explain_unavailability():
         unavailable(why)
@@ -55,7 +57,7 @@ def found(
 
 @pytest.mark.claim("Power cuts find stores that lose acknowledged writes, and accuse no sound store")
 @pytest.mark.parametrize("name", DEFECTS)
-def test_a_planted_defect_is_found(recorded, tmp_path: Path, name: str) -> None:
+def test_a_planted_defect_is_found(recorded: Recorder, tmp_path: Path, name: str) -> None:
     record = recorded(name)
     wrong = found(record, name, "ext4", 1, tmp_path / "built", enough=1)
     assert wrong
@@ -74,7 +76,7 @@ def test_a_planted_defect_is_found(recorded, tmp_path: Path, name: str) -> None:
 @pytest.mark.claim("Power cuts find stores that lose acknowledged writes, and accuse no sound store")
 @pytest.mark.parametrize("model", ["ext4", "ordered", "posix"])
 @pytest.mark.parametrize("name", toys.SOUND)
-def test_a_sound_store_loses_nothing(recorded, tmp_path: Path, name: str, model: str) -> None:
+def test_a_sound_store_loses_nothing(recorded: Recorder, tmp_path: Path, name: str, model: str) -> None:
     assert found(recorded(name), name, model, 1, tmp_path / "built") == []
 
 
@@ -83,7 +85,7 @@ def test_a_sound_store_loses_nothing(recorded, tmp_path: Path, name: str, model:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", toys.STORES)
 def test_every_seed_finds_exactly_the_defective_stores(
-    recorded, tmp_path: Path, name: str, seed: int, model: str
+    recorded: Recorder, tmp_path: Path, name: str, seed: int, model: str
 ) -> None:
     wrong = found(recorded(name), name, model, seed, tmp_path / "built", enough=1)
     assert bool(wrong) == (name not in toys.SOUND)

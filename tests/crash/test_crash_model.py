@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from handmade import PAGE, Found, Tape, ends, held, states
 
@@ -295,7 +297,7 @@ def test_unknown_model_is_refused() -> None:
 # -- witnesses -------------------------------------------------------------------------------------------------
 
 
-def smallest(tape: Tape, fails, model: str = "ext4") -> State:
+def smallest(tape: Tape, fails: Callable[[State], bool], model: str = "ext4") -> State:
     record = tape.record()
     state = next(state for state in draws(record, model, 1, 200, birth=True) if fails(state))
     return shrink(state, fails)

@@ -252,7 +252,7 @@ def test_real_file_system_shows_losses_the_model_allows(shell: Shell, system: st
     able("sqlite")
     able_to_mount(system)
     before = mounts()
-    asked = ("careless-sqlite", "--kills", "0", "--states", "60", "--device", system)
+    asked: tuple[str, ...] = ("careless-sqlite", "--kills", "0", "--states", "60", "--device", system)
     (row,) = crashed(shell, *asked, status=1)
     assert row["system"] == system and sum(row["device"]["outcomes"].values()) == 60
     assert row["device"]["outcomes"].keys() == {"ok", "lost"} and row["device"]["lost"] == 1

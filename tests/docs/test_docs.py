@@ -36,6 +36,7 @@ from needed import unavailable
 
 from dyno import registry
 from dyno.bundles import bundle
+from dyno.cli import INTERRUPTED
 from dyno.cli import commands as cli
 from dyno.cli import run as cli_run
 from dyno.contracts.engine import EngineSpec
@@ -82,7 +83,7 @@ def plain(cell: str) -> str:
 
 def test_exit_statuses_are_documented() -> None:
     table = named(sections(read("reference/commands.md"))["Exit status"])
-    assert set(table) == {str(n) for n in (0, cli_run.FAILED, 2, cli_run.NOTHING, cli.INTERRUPTED)}
+    assert set(table) == {str(n) for n in (0, cli_run.FAILED, 2, cli_run.NOTHING, INTERRUPTED)}
 
 
 # --- formats ------------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
         header["host"]["filesystem"] |= {"ram_backed": True, "mount_point": "/", "type": "tmpfs"}
         planted = tmp_path / "planted.json"
         planted.write_text("\n".join([json.dumps(header), *rest]) + "\n")
-        whole = export.as_data(load(planted))
+        whole: Any = export.as_data(load(planted))
         assert whole["machine_doubts"] and any(cell["doubts"] for cell in whole["cells"])
         seen += [(path, value) for path, value in keys(whole) if not path.startswith(("plan.", "host."))]
         servers = [cell["server"] for cell in whole["cells"] if cell["server"]]

@@ -37,9 +37,10 @@ def test_reference_pages_match_declarations(shell: Shell) -> None:
 
 def test_reference_tool_detects_and_applies_changed_option(shell: Shell, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
+    copy.mkdir()
     for part in ("src", "docs", "tools", "README.md"):
         copier = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-        copier(ROOT / part, copy / part) if copy.exists() or not copy.mkdir() else None
+        copier(ROOT / part, copy / part)
     shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     declaration = copy / "src" / "dyno" / "engines" / "lmdb.py"
     changed = declaration.read_text().replace('"readahead"', '"read_ahead"')

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -138,7 +139,7 @@ def shorten(text: str, replacements: dict[str, str]) -> str:
 @pytest.mark.parametrize("sizes", ["shorter", pytest.param("as-written", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_tutorial_commands_succeed_and_print_expected_facts(
-    page: Path, sizes: str, tmp_path: Path, place: Path, record_property: pytest.RecordProperty
+    page: Path, sizes: str, tmp_path: Path, place: Path, record_property: Callable[[str, object], None]
 ) -> None:
     for name in NEEDED.get(page.stem, ()):
         require(registry.engine(name))

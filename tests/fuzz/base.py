@@ -304,7 +304,7 @@ _FAULT = {
     "witness": ["a write of 5 bytes at 0 of a (write) was lost"] * 9,
     "directory": "kept/here",
 }
-CRASHED = (
+CRASHED: tuple[dict[str, object], ...] = (
     {"kind": "crash", "schema": 1, "dyno": "0.1.0", "seed": 1, "kills": 5, "states": 5, "model": "ext4"},
     {
         "kind": "row",

@@ -105,7 +105,9 @@ def _forked(make: Callable[[int], Case], seeds: Sequence[int], told: Path) -> in
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     # Cache the charting library: it is the same on every page, and takes longer to compress than everything else.
-    parts.library, build.pack = cache(parts.library), cache(build.pack)
+    parts.library = cache(parts.library)
+    page_builder: Any = build
+    page_builder.pack = cache(parts.pack)
     signal.signal(signal.SIGPROF, _too_long)
     # Prevents commands from opening a browser.
     os.environ["BROWSER"] = "/bin/true"

@@ -36,7 +36,7 @@ MOST = {
 
 @pytest.mark.claim("A row's share of the machine's ceilings is shown only if they were probed on its file system")
 def test_probed_ceilings_are_cached_per_file_system(tmp_path: Path) -> None:
-    found = ceilings.probe(tmp_path, 0.04)
+    found: dict[str, Any] = ceilings.probe(tmp_path, 0.04)
     assert set(found) == set(ceilings.NAMES)
     assert all(value is None or value == found["probed"] or value > 0 for value in found.values())
     assert ceilings.load_cached(tmp_path / "cache", tmp_path) is None

@@ -207,6 +207,7 @@ def test_filesystem_facts_use_nearest_mount_and_parent_disk(plant: Plant, work: 
     assert told["options"] == ["rw", "relatime", "discard", "errors=remount-ro"]
     assert (told["rotational"], told["write_cache"]) == (False, "write back")
     assert (told["ram_backed"], told["network"]) == (False, False)
+    assert told["free_bytes"] is not None and told["total_bytes"] is not None
     assert told["free_bytes"] <= told["total_bytes"]
 
 

@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -260,11 +261,19 @@ def test_all_caches_are_dropped_if_permitted(file: Path) -> None:
 
 def test_drop_caches_is_written_after_file_eviction(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the other order, evicting would bring the file system's structures back into memory."""
-    drop, order = file.with_name("drop_caches"), []
+    drop = file.with_name("drop_caches")
     drop.touch()
-    advise, write = os.posix_fadvise, os.write
-    monkeypatch.setattr(os, "posix_fadvise", lambda *args: (order.append("file"), advise(*args))[1])
-    monkeypatch.setattr(os, "write", lambda *args: (order.append("drop"), write(*args))[1])
+    order: list[str] = []
+
+    def log_calls(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            order.append(name)
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(os, "posix_fadvise", log_calls("file", os.posix_fadvise))
+    monkeypatch.setattr(os, "write", log_calls("drop", os.write))
     evict([file], drop=drop)
     assert order == ["file", "drop"]
 

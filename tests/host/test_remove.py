@@ -5,6 +5,7 @@ removed, and that a failure names the remedy in one line.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -102,7 +103,7 @@ def test_failed_removal_names_path_and_remedy(tmp_path: Path, monkeypatch: pytes
         if not ignore_errors:
             raise PermissionError(1, "Operation not permitted", str(made / "inner"))
 
-    monkeypatch.setattr(module.shutil, "rmtree", refuse)
+    monkeypatch.setattr(shutil, "rmtree", refuse)
     remedy = f"{'' if ROOT else 'as root, '}chattr -R -ia {made} && rm -r {made}"
     assert remove(made) == f"{made} can't be removed (Operation not permitted: {made}/inner); {remedy}"
 

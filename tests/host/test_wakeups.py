@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def can_stay() -> bool:
 @pytest.mark.usefixtures("processes")
 def test_round_trips_are_measured_asleep_and_awake() -> None:
     # On a busy machine, this short time may have too few round trips.
-    found = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)
+    found: Any = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)
     if found is None:
         assert not can_stay(), "the machine is too busy"
         return
@@ -61,7 +62,12 @@ def test_wakeup_costs_half_the_extra_round_trip_time(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("dyno.host.keep_awake.cores", lambda: [0, 1])
     monkeypatch.setattr("dyno.host.keep_awake.quota_cores", lambda root: None)
     kept: list[int] = []
-    monkeypatch.setattr("dyno.host.keep_awake.spinner", lambda core: kept.append(core) or core)
+
+    def spin(core: int) -> int:
+        kept.append(core)
+        return core
+
+    monkeypatch.setattr("dyno.host.keep_awake.spinner", spin)
     monkeypatch.setattr("dyno.host.keep_awake.end", lambda pids: kept.clear())
     trips = {(False, True): 50_000, (True, True): 10_000, (False, False): 12_000, (True, False): 9_000}
     monkeypatch.setattr(

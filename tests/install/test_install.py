@@ -344,8 +344,9 @@ UNLOCKED = {"cudf-cu12>=24.10", "cupy-cuda12x>=13", "torch>=2.0", "pyspark==4.3.
 
 def test_lock_file_covers_requirements_of_engines() -> None:
     unlocked = set()
+    environment = {name: str(value) for name, value in default_environment().items()}
     for version in ("3.10", "3.11", "3.12", "3.13", "3.14"):
-        markers = {**default_environment(), "python_version": version, "python_full_version": f"{version}.4"}
+        markers = {**environment, "python_version": version, "python_full_version": f"{version}.4"}
         packages = pip.read_lock(markers, {})
         assert all(package.hashes for package in packages.values())
         for spec in filter(ours, registry.engines()):
@@ -458,10 +459,11 @@ def test_go_program_is_built_once_keeping_only_binary(toy: Program, cache: Path,
 
 def test_go_module_with_wrong_checksum_is_not_built(toy: Program, cache: Path) -> None:
     assert isinstance(toy.source, GoModule)
-    other = toy._replace(source=toy.source._replace(sum=f"h1:{'A' * 43}="))
+    wrong = toy.source._replace(sum=f"h1:{'A' * 43}=")
+    other = toy._replace(source=wrong)
     done, lines = told(engine(programs=(other,)))
     assert not done and lines[0] == "building toy 1.0.0"
-    why = f"example.org/toy@v1.0.0 is not what was pinned: {toy.source.sum}, and not {other.source.sum}"
+    why = f"example.org/toy@v1.0.0 is not what was pinned: {toy.source.sum}, and not {wrong.sum}"
     assert lines[1:] == [f"not installed: {why}"]
     assert list((cache / "programs").iterdir()) == [] and other.path() is None
 

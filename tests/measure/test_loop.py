@@ -15,10 +15,9 @@ import pytest
 from clockwork import Clock, both_loops, install, the_loop
 
 from dyno.contracts.suite import Bulk, Failure, Operations
-from dyno.measure import loop as python
 from dyno.measure import slices
-from dyno.measure.loop import AWAKE_NS, PIECE, InputFeed, Loop, bulk
-from dyno.measure.slices import HeldTransaction, Slice, Times
+from dyno.measure.loop import AWAKE_NS, PIECE, InputFeed, Loop, Times, bulk, pick
+from dyno.measure.slices import HeldTransaction, Slice
 
 FOREVER = 10**15
 SECOND = 10**9
@@ -64,12 +63,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def closed(work: Operations, budget: int) -> LoopResult:
     """Runs a slice through the closed loop in Python, whose clock tests can move."""
-    return timed(python, work, budget)
+    return timed(pick("python"), work, budget)
 
 
 def paced(work: Operations, budget: int, due: Sequence[int]) -> LoopResult:
     """Runs a slice through the open loop in Python."""
-    return timed(python, work, budget, np.array(due, dtype=np.int64))
+    return timed(pick("python"), work, budget, np.array(due, dtype=np.int64))
 
 
 @pytest.fixture(params=["python closed", "python paced", "native closed", "native paced"])

@@ -68,7 +68,7 @@ def test_operations_in_flight_are_as_many_as_allowed(places: int) -> None:
 
 def test_answers_match_arguments_in_any_completion_order() -> None:
     seen = run_pipelined(Way(), 8, "abcdefghijklmnop", None, FAR, never, failure)
-    assert "".join(seen.answers) == "abcdefghijklmnop"
+    assert seen.answers == list("abcdefghijklmnop")
     assert all(start <= end for start, end in zip(*seen.stamps, strict=True))
 
 

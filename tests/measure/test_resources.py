@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -65,9 +65,14 @@ def test_process_search_interval_adapts_to_its_cost(
 
 
 def test_memory_of_descendants_is_read_at_every_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    weighed = []
+    weighed: list[list[int]] = []
+
+    def weigh(pids: Iterable[int]) -> int:
+        weighed.append(list(pids))
+        return 0
+
     monkeypatch.setattr(trial, "descendants", lambda pid: [7, 8])
-    monkeypatch.setattr(trial, "anonymous_bytes", lambda pids: weighed.append(list(pids)) or 0)
+    monkeypatch.setattr(trial, "anonymous_bytes", weigh)
     watch = trial.Watch(1, 1, float("inf"))
     watch.verdict(), watch.verdict()
     assert weighed == [[1, 7, 8]] * 2

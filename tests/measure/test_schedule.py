@@ -268,7 +268,12 @@ def test_interrupted_slice_resumes_and_is_checked_once_whole(clock: Clock) -> No
 
 def test_slice_cut_by_budget_has_completed_part_checked(clock: Clock) -> None:
     judged: list[int] = []
-    work = Operations(lambda _: [clock.taking(10)], range(9), lambda answers: judged.append(len(answers)) or 0)
+
+    def count(answers: Sequence[object]) -> int:
+        judged.append(len(answers))
+        return 0
+
+    work = Operations(lambda _: [clock.taking(10)], range(9), count)
     tally = measured_with([work], Short(), budget_ns=45)
     assert (judged, tally.operations, tally.ended_by) == ([5], 5, "budget")
 

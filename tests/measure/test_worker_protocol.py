@@ -48,7 +48,9 @@ def test_event_arrives_unchanged_with_its_time_bounds() -> None:
     with Reporter(writing) as reporter:
         assert channel.read(0) is None
         reporter.report(PhaseAbsent("x", "a\n\udc80"))
-        (message,) = channel.read(0) or ()
+        messages = channel.read(0)
+        assert messages is not None
+        (message,) = messages
     assert message.event == PhaseAbsent("x", "a\n\udc80")
     assert begin <= message.after_ns <= message.by_ns <= monotonic_ns()
     assert events(channel) == [] and channel.over
@@ -210,7 +212,7 @@ def test_normal_clock_differences_are_accepted(world: World) -> None:
         world.read()
 
 
-LAST = {"event": "end", "outcome": "ok", "why": None, "resources": {}, "spent_ns": {}}
+LAST: dict[str, object] = {"event": "end", "outcome": "ok", "why": None, "resources": {}, "spent_ns": {}}
 
 
 class EndingWorker:

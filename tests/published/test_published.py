@@ -97,7 +97,7 @@ def test_each_statement_declares_the_size_that_it_needs(experiment: Experiment) 
     suite = registry.suite(experiment.plan["suite"])
     settings = {setting.name: setting for setting in suite.params} | GENERAL
     request = plan_file.parse(experiment.plan, experiment.name)
-    given = {**suite.presets[request.preset].params, **request.params, "clients": request.clients}
+    given = {**suite.presets[str(request.preset)].params, **request.params, "clients": request.clients}
     for finding in experiment.findings:
         assert finding.needs or all({**claim.params, **claim.of_params} for claim in finding.claims), finding
         for name, least in finding.needs.items():
@@ -706,7 +706,8 @@ def a_whole_run(experiment: Experiment) -> Run:
     missing = find_unavailable(suite, [each.asked for each in named])
     planned = plan.make(replace(request, engines=[next(each.asked for each in named if each.asked not in missing)]))
     params = [cell.params for cell in planned.cells if not cell.floor]
-    tiers = {each.name: registry.reduce_to_suite(suite, registry.engine(each.name)).default_tier for each in named}
+    specs = {each.name: registry.reduce_to_suite(suite, registry.engine(each.name)) for each in named}
+    tiers = {name: spec.default_tier for name, spec in specs.items() if spec is not None}
     cells = [
         Cell(request.suite, each.name, each.options, each.tier or tiers[each.name], values, False)
         for each in named

@@ -192,7 +192,7 @@ def test_equivalent_json_formatting_is_read_alike(file: Path) -> None:
 
 def test_fields_of_later_versions_are_ignored(file: Path) -> None:
     header, *lines = map(json.loads, WHOLE.read_text().splitlines())
-    later = {"a": [{"b": [[]]}]}
+    later: dict[str, object] = {"a": [{"b": [[]]}]}
     for found in (header, header["plan"], header["host"], header["host"]["cpu"], header["cells"][0]):
         found["later"] = later
     for line in lines:

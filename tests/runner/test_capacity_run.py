@@ -11,7 +11,7 @@ from shell import Shell, is_one_line, wait_for
 
 from dyno import results
 from dyno.results.probes import by_block, maximum, probe
-from dyno.runner.search import next_step
+from dyno.runner.search import Step, next_step
 from dyno.stats.capacity import capacity
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -34,6 +34,7 @@ def searched_as_recorded(shell: Shell) -> int:
     probes = [probe(each, run.limits, lambda sample: False) for each in attempts]
     for at, attempt in enumerate(attempts):
         step = next_step(run.limits, maximum(closed) or 0.0, probes[:at], capacity, seed=run.plan.seed)
+        assert isinstance(step, Step)
         assert (step.stage, step.rate) == (attempt.stage, attempt.rate)
     return len(probes)
 

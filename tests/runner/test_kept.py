@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,12 @@ def test_unreadable_trial_is_refused_before_writing(
 
 def test_unstorable_attempt_is_recorded_as_error(written: tuple[Path, Attempt]) -> None:
     file, attempt = written
-    bad = {"settings": {"a": float("nan")}, "resources": {"client": [1]}, "loop": {}, "spent_ns": {"phase": -1}}
+    bad: dict[str, Any] = {
+        "settings": {"a": float("nan")},
+        "resources": {"client": [1]},
+        "loop": {},
+        "spent_ns": {"phase": -1},
+    }
     with results.Lock() as lock:
         ended = _store(file, lock, replace(attempt, **bad))
     assert results.load(file).attempts == (ended,)
@@ -192,7 +198,7 @@ def test_only_the_incomplete_last_line_is_cut(file: Path, torn: bytes) -> None:
 
 
 def test_resuming_another_plan_is_refused_before_anything_starts(file: Path, tmp_path: Path) -> None:
-    def hold() -> Any:
+    def hold(place: str) -> AbstractContextManager[str]:
         raise AssertionError("something was started")
 
     first = plan.make(RunRequest("selftest", engines=["synthetic"], seed=1))

@@ -13,6 +13,7 @@ from needed import require
 from dyno import registry
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import Setting, choice
+from dyno.contracts.value_types import Value
 from dyno.options import RunRequest
 from dyno.results import create
 from dyno.runner import plan
@@ -27,7 +28,7 @@ def servers() -> None:
         require(registry.engine(name))
 
 
-def clients_of(*engines: str, **options: Any) -> list[str | None]:
+def clients_of(*engines: str, **options: Any) -> list[Value | None]:
     """The option `client` of each engine's cells, None for the engine's default, with one value if all are alike."""
     cells = plan.make(RunRequest("records", engines, **options)).cells
     values = {(cell.engine, cell.options.get("client")) for cell in cells if not cell.floor}

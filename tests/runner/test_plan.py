@@ -20,7 +20,7 @@ from needed import require
 import dyno
 from dyno import registry
 from dyno.contracts.cell import Cell
-from dyno.contracts.engine import EngineSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Trial, UsageError
 from dyno.contracts.pace import Pace
@@ -41,12 +41,12 @@ def make(*engines: str, **asked: Any) -> Plan:
 
 def rows(made: Plan) -> list[tuple[str, str]]:
     """Returns row name and tier of every cell except the null engines'."""
-    return [(cell.asked, cell.tier.value) for cell in made.cells if not cell.floor]
+    return [(cell.asked, Tier(cell.tier).value) for cell in made.cells if not cell.floor]
 
 
 def floors(made: Plan) -> list[tuple[str, str]]:
     """Returns row name and tier of the null engines' cells."""
-    return [(cell.asked, cell.tier.value) for cell in made.cells if cell.floor]
+    return [(cell.asked, Tier(cell.tier).value) for cell in made.cells if cell.floor]
 
 
 def values(made: Plan, *names: str, engine: str = "memory") -> list[tuple[Any, ...]]:
@@ -241,7 +241,7 @@ def test_default_engines_are_installed_ones_at_default_tiers() -> None:
         spec = registry.engine(name)
         assert spec.listing.by_default
         assert not spec.find_missing_modules()
-        assert tier == spec.default_tier.value
+        assert Tier(tier) == spec.default_tier
 
 
 def test_default_engines_exclude_uninstalled_ones(without: Callable[..., None]) -> None:
@@ -528,7 +528,7 @@ def test_error_without_runnable_engines_names_dyno_list(without: Callable[..., N
 
 
 def test_engine_without_port_of_suite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = replace(registry.engine("memory"), name="frames", ports={"frames": object})
+    other = replace(registry.engine("memory"), name="frames", ports={"frames": PortSpec(object)})
     known = registry.engine
     monkeypatch.setattr(registry, "engine", lambda name: other if name == "frames" else known(name))
     assert refusal(lambda: make("frames")).startswith("engine frames has no port of suite records; ")

@@ -4,6 +4,7 @@ behaves like a store of its own."""
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from madeup import a_sample, an_attempt
 from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
+from dyno.contracts.value_types import Value
 from dyno.host import filesystem
 from dyno.options import RunRequest
 from dyno.runner import plan
@@ -144,7 +146,7 @@ def test_directory_with_symlink_is_not_sealed(store: Path, tmp_path: Path, linke
 def test_directory_is_not_sealed_without_free_space(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filesystem.shutil, "disk_usage", lambda path: SimpleNamespace(free=filesystem.SPARE_BYTES))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=filesystem.SPARE_BYTES))
     assert not filesystem.seal([store], tmp_path / "kept")
     assert (store / "sparse").exists()
 
@@ -153,7 +155,14 @@ def test_directory_is_not_sealed_without_free_space(
 
 SUITE = registry.suite("records")
 PHASES = {phase.name: phase for phase in SUITE.phases}
-PARAMS = {"records": 300, "txn": "all", "operations": "all", "value_size": 150, "encoder": "msgpack"}
+RECORDS = 300
+PARAMS: dict[str, Value] = {
+    "records": RECORDS,
+    "txn": "all",
+    "operations": "all",
+    "value_size": 150,
+    "encoder": "msgpack",
+}
 ON_DISK = [
     name
     for name in ("lmdb", "sqlite", "leveldb", "rocksdb", "duckdb")
@@ -165,7 +174,7 @@ def job(home: Path, engine: str, tier: Tier = Tier.PROCESS, seed: int = 1) -> Jo
     spec = registry.reduce_to_suite(SUITE, registry.engine(engine))
     assert spec is not None
     home.mkdir()
-    params = {setting.name: setting.default for setting in SUITE.params} | PARAMS
+    params: dict[str, Value] = {setting.name: setting.default for setting in SUITE.params} | PARAMS
     return Job(spec, home, tier, spec.resolve({}), params, seed, 1, sealed=home.parent / "sealed" / "0")
 
 
@@ -180,7 +189,7 @@ def trial(home: Path, engine: str, **more: Any) -> Iterator[Any]:
 
 def found(workload: Any, seed: int = 1) -> int:
     """Returns the number of records in a store."""
-    dataset = Dataset(PARAMS["records"], 0, 150, seed)  # type: ignore[arg-type]
+    dataset = Dataset(RECORDS, 0, 150, seed)
     numbers = range(dataset.records)
     with workload.connect() as port:
         read = port.reader().get

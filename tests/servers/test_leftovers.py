@@ -117,7 +117,7 @@ class OwnFerretdb:
 
         self.url = f"mongodb://{quote(str(server.path), safe='')}/?directConnection=true"
         # A new client each time, since clients don't survive a fork.
-        self._client = lambda: MongoClient(self.url)
+        self._client: Callable[[], Any] = lambda: MongoClient(self.url)
 
     def add(self, name: str) -> None:
         with self._client() as client:

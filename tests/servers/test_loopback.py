@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dyno.contracts.model import Refused
 from dyno.servers import loopback
 from dyno.servers.loopback import FIRST, HOST, LAST, SECRET, Address
 
@@ -30,7 +31,7 @@ def test_port_in_use_is_not_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         taken = one.getsockname()[1]
         monkeypatch.setattr(loopback, "FIRST", taken)
         monkeypatch.setattr(loopback, "LAST", taken)
-        with pytest.raises(loopback.Refused, match=f"no port from {taken} to {taken} is free"):
+        with pytest.raises(Refused, match=f"no port from {taken} to {taken} is free"):
             loopback.allocate_address(tmp_path)
         address = Address(HOST, taken)
         assert loopback.listens(address)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from platform import node
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_only_complete_names_count_as_abandoned(tmp_path: Path, monkeypatch: pyt
     ):
         assert namespace.find_abandoned([no_name]) == [], no_name
     # Names of version 0.1.0 have the digest of the host name, and no birth.
-    first = "_".join((word, namespace._digest(namespace.node()), pid, drawn))
+    first = "_".join((word, namespace._digest(node()), pid, drawn))
     assert namespace.find_abandoned([name, first]) == [name, first]
     monkeypatch.setattr(namespace, "node", lambda: "another-machine")
     assert namespace.find_abandoned([name, first]) == []

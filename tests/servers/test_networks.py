@@ -141,7 +141,7 @@ class Counter:
 @pytest.mark.claim("Load from other machines adds up to what the server itself has counted")
 @pytest.mark.parametrize(("load", "pace"), [("library", {"rate": RATE}), ("native", {})], ids=["open", "closed"])
 def test_operations_of_four_machines_equal_server_counter(
-    shell: Shell, laboratory: Start, load: str, pace: dict[str, int]
+    shell: Shell, laboratory: Start, load: str, pace: dict[str, Any]
 ) -> None:
     lab = laboratory(FOUR, ahead={"two": HOUR, "four": 7})
     with Counter(lab) as counter:
@@ -190,7 +190,7 @@ def test_lost_remote_write_voids_the_row(shell: Shell, laboratory: Start, loses:
     assert bool(sample["void"]) is loses, (ended, sample["void"])
 
 
-KILLED: dict[str, object] = {"clients": 4, "rate": 200, "duration": 3}
+KILLED: dict[str, Any] = {"clients": 4, "rate": 200, "duration": 3}
 
 
 def kill_at(

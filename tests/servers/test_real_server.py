@@ -238,8 +238,9 @@ def url(place: Path) -> Iterator[str]:
     with closing(server):
         server.start()
         import psycopg
+        from psycopg.conninfo import make_conninfo
 
-        with psycopg.connect(**{**server.address, "port": port}, autocommit=True) as connection:
+        with psycopg.connect(make_conninfo(**{**server.address, "port": port}), autocommit=True) as connection:
             connection.execute(f"CREATE ROLE u LOGIN PASSWORD '{PLAIN}'")
             connection.execute("CREATE DATABASE own OWNER u")
             connection.execute("CREATE DATABASE other")
@@ -312,8 +313,8 @@ def test_users_server_tier_follows_from_its_settings(shell: Shell, url: str) -> 
         assert again.status == 0, "its plan is the same, whatever tier was found"
     loaded = [results.load(run) for run in runs]
     assert [{cell.tier for cell in run.cells} for run in loaded] == [{Tier.PROCESS}, {Tier.VOLATILE}]
-    for run, tier, value in zip(loaded, ("process", "volatile"), ("on", "off"), strict=True):
-        attempts = [attempt for attempt in run.attempts if attempt.tier is not None]
+    for measured, tier, value in zip(loaded, ("process", "volatile"), ("on", "off"), strict=True):
+        attempts = [attempt for attempt in measured.attempts if attempt.tier is not None]
         assert {attempt.settings["synchronous_commit"] for attempt in attempts if attempt.settings} == {value}
         (text,) = {c.text for attempt in attempts for c in attempt.caveats if c.code == "declared"}
         assert f"give tier {tier}" in text

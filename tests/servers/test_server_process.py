@@ -21,6 +21,7 @@ import pytest
 from shell import wait_for
 
 from dyno.contracts.model import Refused
+from dyno.host.process import is_running
 from dyno.servers import leftover_processes
 from dyno.servers import process as module
 from dyno.servers.process import OUTPUT, Process, as_user, directory, program, socket, unprivileged
@@ -119,7 +120,7 @@ def test_server_stops_by_signal_or_kill_and_restarts(home: Path, serve: Serve) -
         (pid,), child = server.pids(), int((home / "ready").read_text())
         end()
         assert files(home) == {"ready", OUTPUT, *noted}
-        assert not psutil.pid_exists(pid) and not leftover_processes.is_running(child)
+        assert not psutil.pid_exists(pid) and not is_running(child)
         assert list(server.pids()) == []
         for name in ("ready", *noted):
             (home / name).unlink()
@@ -190,10 +191,10 @@ def test_server_ends_when_its_parent_is_killed(home: Path, by: signal.Signals) -
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert leftover_processes.is_running(pid)
+        assert is_running(pid)
         parent.kill()
     try:
-        assert wait_for(lambda: not leftover_processes.is_running(pid), seconds=10)
+        assert wait_for(lambda: not is_running(pid), seconds=10)
         assert ("SIGQUIT" in files(home)) == (by is signal.SIGQUIT)
     finally:
         # A killed server could not end its child.
@@ -252,7 +253,7 @@ def test_server_has_only_uid_and_groups_of_user(home: Path) -> None:
         child = int((home / "ready").read_text())
         assert set(psutil.Process(child).uids()) == {user.pw_uid}
         assert (home / "told").read_text().split() == [str(user.pw_uid), str(user.pw_gid), str(user.pw_gid)]
-    assert not leftover_processes.is_running(child)
+    assert not is_running(child)
 
 
 @as_root

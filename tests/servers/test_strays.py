@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from dyno.host.process import is_running
 from dyno.servers import leftover_processes
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -79,7 +80,7 @@ def test_recorded_server_is_killed_with_its_children(home: Path, tmp_path: Path,
     assert [process.pid for process in leftover_processes.find_recorded(tmp_path)] == [server.pid]
     leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
-    assert not leftover_processes.is_running(child)
+    assert not is_running(child)
     assert list(home.iterdir()) == []
 
 
@@ -101,7 +102,7 @@ def test_process_with_reused_pid_is_left_alone(home: Path, tmp_path: Path, start
     (home / leftover_processes.RECORD).write_text(json.dumps({**told, "born": told["born"] + later}))
     assert leftover_processes.find_recorded(tmp_path) == []
     leftover_processes.clear(tmp_path)
-    assert process.poll() is None and leftover_processes.is_running(child)
+    assert process.poll() is None and is_running(child)
     assert list(home.iterdir()) == [], "which is of no use any more"
 
 
@@ -160,7 +161,7 @@ def test_untrusted_record_kills_no_process(
     planted(home / leftover_processes.RECORD)
     assert leftover_processes.find_recorded(tmp_path) == []
     leftover_processes.clear(tmp_path)
-    assert process.poll() is None and leftover_processes.is_running(child)
+    assert process.poll() is None and is_running(child)
 
 
 def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, start: Start) -> None:
@@ -175,14 +176,14 @@ def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, star
 
 def test_zombie_process_counts_as_ended(start: Start) -> None:
     process, child = start(FAMILY)
-    assert leftover_processes.is_running(process.pid)
+    assert is_running(process.pid)
     leftover_processes.kill(leftover_processes.family(child))
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert psutil.pid_exists(process.pid)
-    assert not leftover_processes.is_running(process.pid)
+    assert not is_running(process.pid)
     process.wait()
-    assert not leftover_processes.is_running(process.pid)
+    assert not is_running(process.pid)
 
 
 # -- shared memory ----------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,14 +80,19 @@ def replying(*pieces: bytes, request: int, pause: float = 0.0) -> Callable[[sock
 
 
 def run(
-    protocol: str, sockets: list[socket.socket], requests, due=None, deadline: int = FOREVER, most: int = FOREVER
-):
+    protocol: str,
+    sockets: list[socket.socket],
+    requests: Sequence[Sequence[Any]],
+    due: Sequence[Sequence[int]] | None = None,
+    deadline: int = FOREVER,
+    most: int = FOREVER,
+) -> list[Any]:
     wire = native.Wire(protocol, [each.fileno() for each in sockets])
     wire.load(requests)
     return wire.run(due, 0, deadline, most)
 
 
-def times(answers) -> list[np.ndarray]:
+def times(answers: Any) -> list[np.ndarray]:
     return [np.frombuffer(column, dtype=np.int64) for column in answers.times()]
 
 
@@ -94,7 +100,7 @@ PING = native.redis(("PING",))
 
 
 @pytest.mark.parametrize("connections", [1, 3])
-def test_each_connection_has_its_answers_in_order(connections):
+def test_each_connection_has_its_answers_in_order(connections: int) -> None:
     def echo(peer: socket.socket) -> None:
         with peer.makefile("rwb", buffering=0) as stream:
             while stream.readline():
@@ -115,7 +121,7 @@ def test_each_connection_has_its_answers_in_order(connections):
 
 
 @pytest.mark.parametrize("protocol", RESPONSES)
-def test_response_of_any_protocol_may_arrive_bytewise(protocol):
+def test_response_of_any_protocol_may_arrive_bytewise(protocol: str) -> None:
     pieces = [bytes([byte]) for byte in RESPONSES[protocol](b"value")]
     with peers(replying(*pieces, request=len(PING))) as sockets:
         (answers,) = run(protocol, sockets, [[PING, PING]])
@@ -123,7 +129,7 @@ def test_response_of_any_protocol_may_arrive_bytewise(protocol):
 
 
 @pytest.mark.parametrize("protocol", RESPONSES)
-def test_response_of_any_protocol_may_have_10_mb(protocol):
+def test_response_of_any_protocol_may_have_10_mb(protocol: str) -> None:
     value = b"v" * 10_000_000
     servers = [replying(RESPONSES[protocol](value), request=len(PING))] * 2
     with peers(*servers) as sockets:
@@ -131,7 +137,7 @@ def test_response_of_any_protocol_may_have_10_mb(protocol):
             assert all(value_of(protocol, answer) == value for answer in answers.decode(ValueError))
 
 
-def test_decoding_a_malformed_mongodb_reply_fails():
+def test_decoding_a_malformed_mongodb_reply_fails() -> None:
     whole = op_msg(document(text_field(b"v", b"x"), OK))
     for wrong in (op_msg(document()), whole[:12] + b"\x01" + whole[13:], whole[:20] + b"\x01" + whole[21:]):
         with peers(replying(wrong, request=len(PING))) as sockets:
@@ -140,21 +146,21 @@ def test_decoding_a_malformed_mongodb_reply_fails():
             answers.decode(ValueError)
 
 
-def test_nested_redis_response_may_arrive_bytewise():
+def test_nested_redis_response_may_arrive_bytewise() -> None:
     pieces = [bytes([byte]) for byte in b"*2\r\n$3\r\na\r\n\r\n:7\r\n"]
     with peers(replying(*pieces, request=len(PING))) as sockets:
         (answers,) = run("redis", sockets, [[PING, PING]])
     assert answers.decode(ValueError) == [[b"a\r\n", 7]] * 2
 
 
-def test_a_slow_response_is_waited_for():
+def test_a_slow_response_is_waited_for() -> None:
     with peers(replying(b"+PO", b"NG\r\n", request=len(PING), pause=0.15)) as sockets:
         (answers,) = run("redis", sockets, [[PING]])
     starts, ends, _ = times(answers)
     assert answers.decode(ValueError) == [b"PONG"] and ends[0] - starts[0] >= 100_000_000
 
 
-def test_request_and_response_may_have_10_mb():
+def test_request_and_response_may_have_10_mb() -> None:
     value = b"v" * 10_000_000
     request = native.redis(("SET", "key", value))
     reply = b"$%d\r\n%s\r\n" % (len(value), value)
@@ -165,7 +171,7 @@ def test_request_and_response_may_have_10_mb():
 
 @pytest.mark.parametrize("connections", [1, 2])
 @pytest.mark.parametrize("ending", ["closed", "reset", "half a response"])
-def test_a_lost_connection_ends_the_run(ending, connections):
+def test_a_lost_connection_ends_the_run(ending: str, connections: int) -> None:
     def leave(peer: socket.socket) -> None:
         peer.recv(100)
         if ending == "half a response":
@@ -212,14 +218,16 @@ def test_a_lost_connection_ends_the_run(ending, connections):
         ),
     ],
 )
-def test_an_error_response_is_the_operations_answer(protocol, request_, response, text):
+def test_an_error_response_is_the_operations_answer(
+    protocol: str, request_: bytes, response: bytes, text: str
+) -> None:
     with peers(replying(response, request=len(request_))) as sockets:
         (answers,) = run(protocol, sockets, [[request_, request_]])
     errors = answers.decode(ValueError)
     assert [type(error) for error in errors] == [ValueError] * 2 and str(errors[0]) == text
 
 
-def test_postgresql_rows_nulls_and_counts_are_decoded():
+def test_postgresql_rows_nulls_and_counts_are_decoded() -> None:
     request = native.postgresql(b"get", ("a", 5, None))
     assert request.startswith(b"B") and request.endswith(b"S\0\0\0\x04")
     selected = message(b"2") + row("é", None) + row("b", "") + message(b"C", b"SELECT 2\0") + READY
@@ -239,7 +247,7 @@ def test_postgresql_rows_nulls_and_counts_are_decoded():
         message(b"A", struct.pack(">i", 7) + b"channel\0text\0"),
     ],
 )
-def test_notice_between_two_responses_is_ignored(between):
+def test_notice_between_two_responses_is_ignored(between: bytes) -> None:
     request = native.postgresql(b"get", ())
     response = message(b"C", b"DELETE 1\0") + READY + between
     with peers(replying(response, request=len(request))) as sockets:
@@ -248,7 +256,7 @@ def test_notice_between_two_responses_is_ignored(between):
 
 
 @pytest.mark.parametrize("eof", [True, False])
-def test_mysql_binary_rows_are_decoded(eof):
+def test_mysql_binary_rows_are_decoded(eof: bool) -> None:
     request = native.mysql(7, ("text", b"bytes", -5, None))
     assert struct.unpack_from("<I", request, 5) == (7,)
     columns = [column(253), column(253, charset=63), column(8), column(3, flags=0x20), column(5), column(253)]
@@ -262,7 +270,7 @@ def test_mysql_binary_rows_are_decoded(eof):
     assert answers.decode(ValueError) == [[("é", b"\xff", -9, 4_000_000_000, 0.5, None)]] * 3
 
 
-def test_operation_sends_its_requests_one_by_one():
+def test_operation_sends_its_requests_one_by_one() -> None:
     seen: list[bytes] = []
 
     def serve(peer: socket.socket) -> None:
@@ -278,7 +286,7 @@ def test_operation_sends_its_requests_one_by_one():
     assert seen == [a, b] * 2
 
 
-def test_a_request_may_have_several_responses():
+def test_a_request_may_have_several_responses() -> None:
     together = native.redis(("MULTI",)) + native.redis(("SET", "a", 1)) + native.redis(("EXEC",))
     response = b"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n"
     with peers(replying(response[:7], response[7:], request=len(together))) as sockets:
@@ -286,7 +294,7 @@ def test_a_request_may_have_several_responses():
     assert answers.decode(ValueError) == [[b"OK", b"QUEUED", [b"OK"]]] * 2 and len(answers) == 2
 
 
-def test_operations_begin_when_due_and_before_deadline():
+def test_operations_begin_when_due_and_before_deadline() -> None:
     with peers(*[replying(PONG, request=len(PING))] * 2) as sockets:
         begin = native.Wire.now()
         due = [[begin + n * 10_000_000 + c * 1_000_000 for n in range(10)] for c in range(2)]
@@ -296,7 +304,7 @@ def test_operations_begin_when_due_and_before_deadline():
         assert len(starts) == 6 and (starts >= moments[:6]).all()
 
 
-def test_closed_loop_ends_at_deadline_or_memory_limit():
+def test_closed_loop_ends_at_deadline_or_memory_limit() -> None:
     with peers(*[replying(PONG, request=len(PING))] * 2) as sockets:
         deadline = native.Wire.now() + 300_000_000
         results = run("redis", sockets, [[PING] * 200_000] * 2, deadline=deadline)
@@ -305,7 +313,7 @@ def test_closed_loop_ends_at_deadline_or_memory_limit():
         assert sum(map(len, run("redis", sockets, [[PING] * 1000] * 2, most=10 * len(PONG)))) < 20
 
 
-def test_malformed_responses_and_arguments_are_refused():
+def test_malformed_responses_and_arguments_are_refused() -> None:
     with peers(replying(b"?what\r\n", request=len(PING))) as sockets, pytest.raises(ConnectionError, match="RESP"):
         run("redis", sockets, [[PING]])
     with peers(replying(PONG, request=len(PING))) as sockets:
@@ -324,15 +332,17 @@ def test_malformed_responses_and_arguments_are_refused():
 
 
 @pytest.mark.parametrize("connections", [1, 2])
-def test_a_signal_ends_the_wait(connections):
+def test_a_signal_ends_the_wait(connections: int) -> None:
     def silent(peer: socket.socket) -> None:
         time.sleep(0.2)
 
+    main = threading.get_ident()
+
     def signalling(peer: socket.socket) -> None:
         silent(peer)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        signal.pthread_kill(main, signal.SIGUSR1)
 
-    def stop(number, frame):
+    def stop(number: int, frame: object) -> None:
         raise InterruptedError
 
     before = signal.signal(signal.SIGUSR1, stop)

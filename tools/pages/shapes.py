@@ -10,10 +10,14 @@ from typing import TypedDict
 
 from dyno.contracts.decoded_types import Fact, Value, _Loop, _Point
 
-Latencies = TypedDict(
-    "Latencies",
-    dict.fromkeys(("p50", "p90", "p95", "p99", "p999", "max"), int | None),  # type: ignore[misc]
-)
+
+class Latencies(TypedDict):
+    p50: int | None
+    p90: int | None
+    p95: int | None
+    p99: int | None
+    p999: int | None
+    max: int | None
 
 
 class Place(TypedDict):

@@ -44,7 +44,7 @@ class Object(Claims):
         return iter((self,))
 
 
-class Dict(Claims, dict):  # type: ignore[type-arg]
+class Dict(Claims, dict):  # type: ignore[misc]
     pass
 
 
@@ -60,7 +60,7 @@ class Number(Claims, int):
     pass
 
 
-class List(Claims, list):  # type: ignore[type-arg]
+class List(Claims, list):  # type: ignore[misc]
     pass
 
 
@@ -102,7 +102,8 @@ class Records(LayeredRecords):
     """The `records` port."""
 
     def __init__(self, engine: Store, indexed: bool) -> None:
-        super().__init__(memory.Keys(engine), ENCODERS["msgpack"], indexed)
+        open_keys: Callable[[Store], Any] = memory.Keys
+        super().__init__(open_keys(engine), ENCODERS["msgpack"], indexed)
         self._how = engine.how
 
     @contextmanager

@@ -29,8 +29,7 @@ TAIL_NS, FAR_NS = 300_000, 500_000
 
 def _clocks(spoil: Callable[[int], int]) -> None:
     """Applies `spoil` to the clock of every loop."""
-    from dyno.measure import loop
-
+    loop = _module("dyno.measure.loop")
     for each in filter(None, (loop, loop.native())):
         each.now = lambda now=each.now: spoil(now())
 
@@ -52,10 +51,9 @@ def _recorded(spoil: Callable[[Any], Any]) -> None:
     """Applies `spoil` to recorded latencies."""
     import numpy as np
 
-    from dyno.contracts.histogram import Recorder
-
-    add = Recorder.add
-    Recorder.add = lambda self, spans: add(self, spoil(np.asarray(spans)))
+    recorder = _module("dyno.contracts.histogram").Recorder
+    add = recorder.add
+    recorder.add = lambda self, spans: add(self, spoil(np.asarray(spans)))
 
 
 def tail_is_dropped() -> None:
@@ -146,9 +144,7 @@ def cpu_time_is_lost() -> None:
 
 
 def every_client_is_doubted() -> None:
-    from dyno.stats import doubts
-
-    doubts.CLIENT_PERCENT = -1.0
+    _module("dyno.stats.doubts").CLIENT_PERCENT = -1.0
 
 
 # -- awake ----------------------------------------------------------------------------------------------------
@@ -156,10 +152,9 @@ def every_client_is_doubted() -> None:
 
 def usual_priority() -> None:
     """Runs the processes that keep cores awake at the usual priority, so that each takes half of its core."""
-    from pathlib import Path
-
-    write = Path.write_text
-    Path.write_text = lambda self, *text: 0 if self.name == "autogroup" else write(self, *text)
+    path = _module("pathlib").Path
+    write = path.write_text
+    path.write_text = lambda self, *text: 0 if self.name == "autogroup" else write(self, *text)
     os.sched_setscheduler = lambda *_: None
 
 
@@ -173,10 +168,9 @@ def keepers_end() -> None:
 
 def omission_is_coordinated() -> None:
     """Counts response times from the start of an operation instead of from when it was due."""
-    from dyno.measure.tally import Tally
-
-    add = Tally.add_open
-    Tally.add_open = lambda self, starts, ends, due, *rest: add(self, starts, ends, starts, *rest)
+    tally = _module("dyno.measure.tally").Tally
+    add = tally.add_open
+    tally.add_open = lambda self, starts, ends, due, *rest: add(self, starts, ends, starts, *rest)
 
 
 # -- same, slower ---------------------------------------------------------------------------------------------
@@ -186,9 +180,8 @@ def steady() -> None:
     """Breaks nothing, but makes figures independent of the machine's load: time passes only by the engine's work and
     by readings of the clock.
     """
-    from dyno.engines import synthetic
-    from dyno.measure import loop
-
+    synthetic = _module("dyno.engines.synthetic")
+    loop = _module("dyno.measure.loop")
     at = 10**6
 
     def now() -> int:
@@ -201,15 +194,16 @@ def steady() -> None:
         at += len(data) // synthetic.STEPS * STEP_NS
         return start
 
-    loop.now, loop.native, synthetic.crc_hqx = now, lambda: None, checksum
+    loop.now = now
+    loop.native = lambda: None
+    synthetic.crc_hqx = checksum
     # Prevents the run from reporting a clock mismatch.
     loop.clocks = lambda loop: (monotonic_ns(),)
 
 
 def _elapsed(spoil: Callable[[Any, Any, int], int]) -> None:
     """Applies `spoil` to the time of each sample, with its cell and its trial."""
-    from dyno.runner import trial as module
-
+    module = _module("dyno.runner.trial")
     run_trial = module.run_trial
 
     def spoiling(plan: Any, cell: Any, trial: Any, *rest: Any) -> Any:
@@ -240,15 +234,19 @@ def every_trial_takes_as_long() -> None:
 
 
 def slower_is_ignored() -> None:
-    from dyno.engines.synthetic import STEPS, Operations
-
-    begin = Operations.__init__
+    synthetic = _module("dyno.engines.synthetic")
+    begin = synthetic.Operations.__init__
 
     def ignoring(self: Any, engine: Any, work: int) -> None:
         begin(self, engine, work)
-        self._work = bytes(work * STEPS)
+        self._work = bytes(work * synthetic.STEPS)
 
-    Operations.__init__ = ignoring
+    synthetic.Operations.__init__ = ignoring
+
+
+def _module(name: str) -> Any:
+    """Imports a module untyped, since types forbid replacing its functions and constants."""
+    return import_module(name)
 
 
 def _apply() -> None:
