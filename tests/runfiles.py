@@ -21,9 +21,10 @@ ENGINES = ("quick", "even", "slow:cache_mib=8")
 PHASES = ("fill", "read", "scan")
 BULK = "fill"
 TIERS = {Tier.PROCESS: ENGINES, Tier.VOLATILE: ("brief",)}
+CPU = {"model": "A Processor", "logical_cores": 4, "available_cores": 4}
 # Facts of a quiet machine, except for its load.
 HOST = {
-    "cpu": {"model": "A Processor", "logical_cores": 4, "available_cores": 4},
+    "cpu": CPU,
     "memory": {"total_bytes": 16 << 30, "available_bytes": 12 << 30},
     "filesystem": {"type": "ext4", "mount_point": "/", "free_bytes": 90 << 30, "fsync_ns": 900_000},
     "load": {"minutes_1": 7.5},

@@ -26,6 +26,7 @@ from pyarrow import parquet
 from shell import TESTS, Shell, is_one_line
 
 from dyno import fields, results
+from dyno.contracts.decoded_types import Value
 from dyno.contracts.model import UsageError
 from dyno.fields import FIELDS, LATENCIES, USED, Sample
 from dyno.host import installation
@@ -64,7 +65,7 @@ def read(run: Run, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def with_param(run: Run, name: str, *values: object) -> Run:
+def with_param(run: Run, name: str, *values: Value) -> Run:
     """Returns the run with these values of a parameter, assigned to its cells in turn."""
     cells = [
         dataclasses.replace(c, params={**c.params, name: values[at % len(values)]}) for at, c in enumerate(run.cells)
@@ -118,7 +119,7 @@ def test_unmeasured_run_has_all_columns(run: Run, name: str) -> None:
     ids=("integers", "numbers", "booleans", "a word", "a boolean", "large"),
 )
 def test_parameter_column_type_fits_all_values(
-    run: Run, values: tuple[object, ...], kind: pyarrow.DataType, shown: set[object]
+    run: Run, values: tuple[Value, ...], kind: pyarrow.DataType, shown: set[object]
 ) -> None:
     for name in TABLES:
         found = written(with_param(run, "rate", *values), name)
@@ -160,7 +161,8 @@ def test_metadata_is_documented(run: Run) -> None:
 
 
 def test_cell_rows_equal_those_of_json(run: Run) -> None:
-    rows, cells = read(run, "cells"), export.as_data(run)["cells"]
+    rows = read(run, "cells")
+    cells = json.loads(export.as_json(run))["cells"]
     assert len(rows) == len(cells) == len(run.cells) * len(run.plan.phases)
     for row, cell in zip(rows, cells, strict=True):
         same = (*("suite", "engine", "phase", "tier", "floor", "valid", "why", "samples", "operations", "items"),)
@@ -181,7 +183,7 @@ def test_sample_rows_equal_the_run_file(run: Run) -> None:
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         for sample in attempt.samples:
-            row = rows[cell.asked, cell.tier.value, sample.phase, attempt.block]
+            row = rows[cell.asked, cell.tier_name, sample.phase, attempt.block]
             plain = (
                 "operations",
                 "items",
@@ -384,7 +386,7 @@ def test_markdown_has_reasons_and_doubts_in_full(run: Run) -> None:
     why = r"void: got \<object at 0>, not \*this\* of \__main_\_ and value_size"
     assert f"\n- no number: lmdb, mixed, tier process: {why}\n" in shown
     assert "\n- tier process: survives SIGKILL of the engine's process\n" in shown
-    for doubt in export.as_data(run)["machine_doubts"]:
+    for doubt in json.loads(export.as_json(run))["machine_doubts"]:
         assert f"\n- this machine: {doubt['text']}\n" in shown
 
 

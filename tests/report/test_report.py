@@ -73,7 +73,7 @@ def void(run: Run, engine: str, why: str, phase: str = "rand-key") -> Run:
 def open_loop(run: Run) -> Run:
     """Returns the run as if it had a fixed rate. Each operation except bulk calls ended 2 ms after it was due; 30 µs
     of this were its service time and 4 µs Dyno's lateness."""
-    late = {"histogram": recorded(30_000), "response": recorded(2_000_000), "late": recorded(4_000)}
+    late: dict[str, Any] = {"histogram": recorded(30_000), "response": recorded(2_000_000), "late": recorded(4_000)}
     return changed(run, lambda name, sample: sample if sample.bulk else replace(sample, **late))
 
 
@@ -386,8 +386,7 @@ def test_markdown_page_and_json_have_peak_memory(run: Run) -> None:
         heads = ["client memory", "server memory"][: 2 if group.tier is Tier.PROCESS else 1]
         assert [head for head in table[0] if head.endswith("memory")] == heads
         assert [head for head in on_page(group, [], {}, True).heads if head.endswith("memory")] == heads
-    (cell, *_) = export.as_data(shown)["cells"]
-    assert cell["client_peak_bytes"] == 150 << 20
+    assert plain(shown)["cells"][0]["client_peak_bytes"] == 150 << 20
 
 
 def test_absent_phase_has_no_row_but_a_reason(run: Run) -> None:
@@ -408,7 +407,7 @@ def test_absent_phase_is_listed_once_per_engine(run: Run) -> None:
 
 def at_cold(run: Run, client: int | None, server: int | None = 0, temperature: str = "cold") -> list[str]:
     """Returns the remarks of a row for which this many bytes were read from the device; `server=0`: no server."""
-    used = {"temperature": temperature, "client": {"read_bytes": client}}
+    used: dict[str, Any] = {"temperature": temperature, "client": {"read_bytes": client}}
     used["server"] = None if server == 0 else {"read_bytes": server}
     spoilt = changed(run, lambda name, sample: replace(sample, **used))
     (row,) = (r for group in groups(spoilt) for r in group.rows if (r.name, group.phase) == ("lmdb", "rand-key"))
@@ -496,7 +495,7 @@ def test_json_has_the_figures_of_the_run(measured: Run) -> None:
         for phase in PHASES:
             samples = [s for a in measured.attempts if a.cell == at for s in a.samples if s.phase == phase]
             assert len(samples) == 2
-            each = cell(found, asked.asked, phase, asked.tier.value)
+            each = cell(found, asked.asked, phase, asked.tier_name)
             assert each["throughput"]["median"] == pytest.approx(
                 median(s.items / s.elapsed_ns * 1e9 for s in samples)
             )
@@ -770,7 +769,7 @@ def test_tool_reported_rows_have_their_own_named_table(run: Run) -> None:
     assert "rand-key, by hammer 1.0  tier process" in shown
     assert "reported by hammer 1.0" in next(line for line in shown.splitlines() if line.startswith("sqlite"))
     assert re.search(r"as reported by hammer 1\.0, .*: sqlite has no competitor", shown)
-    cells = {(cell["engine"], cell["phase"]): cell for cell in export.as_data(mixed)["cells"]}
+    cells = {(cell["engine"], cell["phase"]): cell for cell in plain(mixed)["cells"]}
     assert cells["sqlite", "mixed"]["reported_by"] == "hammer 1.0" and cells["lmdb", "mixed"]["reported_by"] is None
     whole = changed(run, lambda _, s: replace(s, reported_by="hammer 1.0"))
     assert {group.place for group in groups(whole)} == set(PHASES), "the same for all of a phase: one table"
@@ -800,7 +799,7 @@ def test_latency_parts_are_listed_in_suite_order(run: Run) -> None:
     header = {**run.recorded, "phases": [{"name": "rand-key", "parts": ["send", "connect", "wait"]}]}
     row = next(group for group in groups(replace(split, recorded=header)) if group.phase == "rand-key").rows[0]
     assert "p50 of send 1.00µs, connect 3.00µs, wait 2.00µs" in row.remarks()
-    (cell, *_) = [c for c in export.as_data(split)["cells"] if c["phase"] == "rand-key"]
+    (cell, *_) = [c for c in plain(split)["cells"] if c["phase"] == "rand-key"]
     assert {part: found["p50"] for part, found in cell["latency_by_part_ns"].items()} == pytest.approx(
         {"connect": 3_000, "send": 1_000, "wait": 2_000}, rel=1e-2
     )
@@ -814,6 +813,6 @@ def test_run_without_tiers_names_no_tier(run: Run) -> None:
     bare = replace(run, recorded={**run.recorded, "crashed": None}, cells=cells, attempts=attempts)
     for shown in (printed(bare), as_markdown(bare)):
         assert "tier" not in shown.replace("this machine", "").split("This machine")[0]
-    assert {cell["tier"] for cell in export.as_data(bare)["cells"]} == {None}
+    assert {cell["tier"] for cell in plain(bare)["cells"]} == {None}
     rows = list(csv.DictReader(io.StringIO(export.as_csv(export.cells(bare)))))
     assert {row["tier"] for row in rows} == {""}

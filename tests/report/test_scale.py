@@ -10,6 +10,7 @@ import random
 import sys
 import weakref
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -109,15 +110,15 @@ REPORTS: dict[str, Callable[[Run], object]] = {
     ids=["values of a parameter", "engines in a table"],
 )
 def test_report_cost_grows_linearly_with_cells(
-    name: str, larger: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    name: str, larger: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Up to this limit, each engine is compared with every other, which would not be linear.
     monkeypatch.setattr(display, "RATIOS", 0)
-    small = {"engines": 3, "values": 4} if "engines" not in larger else {"engines": 6, "values": 2}
+    small: dict[str, Any] = {"engines": 3, "values": 4} if "engines" not in larger else {"engines": 6, "values": 2}
     # Fills the caches first: their cost belongs to neither count.
     REPORTS[name](a_sweep(**small))
     before, after = a_sweep(**small), a_sweep(**larger)
-    counts = [calls(lambda run=run: REPORTS[name](run)) for run in (before, after)]
+    counts = [calls(partial(REPORTS[name], run)) for run in (before, after)]
     grown = len(after.cells) / len(before.cells)
     assert counts[1] <= counts[0] * grown * 1.3, counts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from madeup import Rates, a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads, recorded
@@ -32,7 +33,7 @@ def others(found: Answer) -> dict[str, str]:
 # -- across tiers --------------------------------------------------------------------------------------------
 
 
-def of_tiers(*rows: tuple[str, Tier, int], size: int | None = 4_096, **about: object) -> Run:
+def of_tiers(*rows: tuple[str, Tier, int], size: int | None = 4_096, **about: Any) -> Run:
     """Engines at different tiers, with a hot phase `read` and a phase `fill` that writes."""
     cells = ((a_cell(name, tier), {"fill": (rate,) * 3, "read": (rate,) * 3}) for name, tier, rate in rows)
     run = changed(of_rates(*cells), lambda _, sample: replace(sample, bytes_on_disk=size))
@@ -54,7 +55,7 @@ def test_stored_reads_are_compared_across_tiers_with_caveat() -> None:
 
 
 @pytest.mark.parametrize("about", [{"writes": True}, {"temperature": "none"}])
-def test_only_stored_reads_are_compared_across_tiers(about: dict[str, object]) -> None:
+def test_only_stored_reads_are_compared_across_tiers(about: dict[str, Any]) -> None:
     run = of_tiers(("hdf5", Tier.VOLATILE, 100), ("zarr", Tier.PROCESS, 400), **about)
     assert not tables_across_tiers(run) and all(not found.others for found in answers(run))
 
@@ -144,10 +145,10 @@ def test_each_tier_and_combination_of_parameters_has_its_answer() -> None:
         a_cell("lmdb", records=10),
     ]
     run = of_rates(*((cell, {"read": (rate,) * 3}) for cell, rate in zip(cells, (1, 2, 30, 40, 5), strict=True)))
-    assert [(found.tier.value, found.params["records"], found.best.asked) for found in answers(run)] == [
-        ("process", 20, "lmdb"),
-        ("power", 20, "sqlite"),
-        ("process", 10, "sqlite"),
+    assert [(found.tier, found.params["records"], found.best.asked) for found in answers(run)] == [
+        (Tier.PROCESS, 20, "lmdb"),
+        (Tier.POWER, 20, "sqlite"),
+        (Tier.PROCESS, 10, "sqlite"),
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from madeup import a_cell, a_sample, an_attempt, of_cells
 
+from dyno.contracts.decoded_types import Fact
 from dyno.stats.capacity import Capacity
 from dyno.stats.costs import Cost, Prices, Tariff, _cost, costs
 from dyno.stats.estimate import Estimate
@@ -30,10 +31,10 @@ TARIFF = Tariff(60.0, 0.5, {"requests": 2.0, "sent_bytes": 3.0})
     ],
 )
 def test_cost_is_computed_only_from_valid_amounts(
-    facts: dict[str, object], million: float | None, month: float | None
+    facts: dict[str, Fact], million: float | None, month: float | None
 ) -> None:
-    told = {"served": 1, "requests": 2, "sent_bytes": 5_000, "kept_bytes": 4e9, **facts}
-    sample = replace(a_sample(), facts=told)
+    amounts: dict[str, Fact] = {"served": 1, "requests": 2, "sent_bytes": 5_000, "kept_bytes": 4e9, **facts}
+    sample = replace(a_sample(), facts=amounts)
     run = of_cells(a_cell("s3"), attempts=(an_attempt(0, sample),))
     found = [cost for cost in costs(run, Prices("p.toml", "", None, 10.0, {"s3": TARIFF})) if cost.row.facts]
     assert [(cost.million, cost.month) for cost in found] == [

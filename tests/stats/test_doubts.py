@@ -217,7 +217,8 @@ def test_sound_open_or_closed_loop_run_has_no_doubts() -> None:
 
 @pytest.mark.parametrize("outcome", ["crash", "wrong"])
 def test_void_row_has_no_doubts(outcome: str) -> None:
-    restless = {"settled": False, "temperature": "lukewarm", "errors": 0, "client": cpu(99), "server": cpu(0)}
+    restless: dict[str, Any] = {"settled": False, "temperature": "lukewarm", "errors": 0}
+    restless |= {"client": cpu(99), "server": cpu(0)}
     strain = {"steal_percent": 90.0}
     void = [an_attempt(b, a_sample(void="lost", **restless), strain=strain, outcome=outcome) for b in range(3)]
     assert codes(a_run(*void)) == set()

@@ -18,6 +18,7 @@ from rich.console import Console
 from scipy import stats
 
 from dyno.contracts.cell import Cell
+from dyno.contracts.decoded_types import Value
 from dyno.fields import Sample
 from dyno.report.tables import sections, units
 from dyno.report.tables import sweeps as report
@@ -29,7 +30,7 @@ VALUES = (1, 2, 4, 8, 16)
 PARAMETER = "much"
 
 
-def sized(value: object, engine: str = "one", floor: bool = False) -> Cell:
+def sized(value: Value, engine: str = "one", floor: bool = False) -> Cell:
     return replace(a_cell(engine, floor=floor), params={PARAMETER: value, "other": 1})
 
 
@@ -182,8 +183,9 @@ def test_curve_over_two_parameters_has_two_exponents() -> None:
     for value in (1, 4, 16):
         for other in (1, 10):
             cell = replace(sized(value), params={PARAMETER: value, "other": other})
-            time, size = int(value * other**0.5 * SECOND), 1_000 * value * other
-            given.append((cell, [a_sample("insert", elapsed_ns=time, bytes_on_disk=size)] * 3))
+            elapsed_ns = int(value * other**0.5 * SECOND)
+            size = 1_000 * value * other
+            given.append((cell, [a_sample("insert", elapsed_ns=elapsed_ns, bytes_on_disk=size)] * 3))
     phases = [{"name": "insert", "writes": True}]
     recorded = a_first_line({"samples": 3, "phases": ["insert"]}, phases=phases)
     written = replace(reads(*given), recorded=recorded)
@@ -225,8 +227,9 @@ def test_disk_fit_has_fixed_and_per_item_part() -> None:
     assert predicted is not None and predicted.middle == pytest.approx(5e6 + 12.5 * 16e6, rel=1e-5)
     text = shown([growth], {16_000: "large"})
     assert "12.5 B" in text and "196 MiB" in text
-    (told,) = report.growth_data([growth], PARAMETER, {16_000: "large"})["disk"]
-    assert (told["fixed_bytes"], told["bytes_per_item"]) == pytest.approx((5e6, 12.5), rel=1e-5)
+    data: Any = report.growth_data([growth], PARAMETER, {16_000: "large"})
+    (disk,) = data["disk"]
+    assert (disk["fixed_bytes"], disk["bytes_per_item"]) == pytest.approx((5e6, 12.5), rel=1e-5)
 
 
 def test_disk_without_proportional_items_is_fitted_by_power() -> None:

@@ -49,8 +49,8 @@ def spread(counts: Sequence[int], ended_by: str = "duration") -> set[str]:
     """The doubts about a trial whose clients did so many operations each."""
     tally = Tally()
     tally.by_client = list(counts)
-    shares = {"least_served": tally.least_served, "fair_share": tally.fair_share}
-    trials = [an_attempt(block, a_sample(ended_by=ended_by, **shares)) for block in range(3)]
+    sample = a_sample(ended_by=ended_by, least_served=tally.least_served, fair_share=tally.fair_share)
+    trials = [an_attempt(block, sample) for block in range(3)]
     return codes(a_run(*trials, clients=len(counts))) - {"cores"}
 
 
@@ -274,7 +274,8 @@ def test_site_gives_reason_for_uncompared_row() -> None:
     def why(run: Run) -> str | None:
         collection = data.Collection()
         collection.add(run, data.entry(run, "made"))
-        return collection.compare()["rows"][0][0]["why"]
+        comparison: Any = collection.compare()
+        return comparison["rows"][0][0]["why"]
 
     assert why(a_served_run(0.2, FAST)) is None
     assert "not compared" in str(why(a_served_run(1.9, FAST)))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from searching import LIMIT, LIMIT_S, SHARE, simulated
@@ -175,7 +176,7 @@ def test_machine_unable_to_hold_the_limit_is_doubted() -> None:
 def test_a_search_shows_its_forecast_beside_its_time() -> None:
     (row,) = summarize(simulated(6, one=2_000.0))
     assert row.searched is not None
-    data = row.searched.as_data()
+    data: Any = row.searched.as_data()
     assert data["bound_s"] == 1_800 and data["lost"] == []
     assert 0 < data["forecast_s"] <= 1_800 and data["wall_s"] == len(row.attempts)
 

@@ -191,8 +191,8 @@ def test_closed_loop_has_no_response_time_or_lateness() -> None:
 
 
 def test_void_row_has_no_times_or_resource_use() -> None:
-    full = {"response": recorded(1), "late": recorded(1), "temperature": "cold", "client": USED, "server": USED}
-    full |= {"residency": resident(1, 100), "written_bytes": 10, "payload_bytes": 5}
+    full: dict[str, Any] = {"response": recorded(1), "late": recorded(1), "temperature": "cold"}
+    full |= {"client": USED, "server": USED, "residency": resident(1, 100), "written_bytes": 10, "payload_bytes": 5}
     row = read_row(a_run(*sound(2, **full), an_attempt(2, a_sample(void="lost one", **full))))
     assert {*row.response_ns.values(), *row.late_ns.values()} == {None}
     assert (row.client, row.server, row.resident_percent, row.write_amplification) == (None,) * 4
@@ -240,13 +240,18 @@ def test_a_phase_that_is_not_cold_has_no_residency() -> None:
 
 # -- resource usage ---------------------------------------------------------------------------------------
 
-USED: dict[str, int | None] = {"user_ns": 10, "system_ns": 20, "read_bytes": 30}
+USED: dict[str, Any] = {"user_ns": 10, "system_ns": 20, "read_bytes": 30}
 
 
 @pytest.mark.parametrize("whose", ["client", "server"])
 def test_each_counter_has_its_own_median_over_trials(whose: str) -> None:
-    found = ({**USED, "user_ns": 1}, {**USED, "user_ns": 5, "system_ns": 70}, {**USED, "user_ns": 9, "system_ns": 60})
-    row = read_row(a_run(*(an_attempt(block, a_sample(**{whose: one})) for block, one in enumerate(found))))
+    uses = (
+        {**USED, "user_ns": 1},
+        {**USED, "user_ns": 5, "system_ns": 70},
+        {**USED, "user_ns": 9, "system_ns": 60},
+    )
+    samples: list[dict[str, Any]] = [{whose: used} for used in uses]
+    row = read_row(a_run(*(an_attempt(block, a_sample(**sample)) for block, sample in enumerate(samples))))
     assert getattr(row, whose) == {"user_ns": 5, "system_ns": 60, "read_bytes": 30}
     assert (row.server if whose == "client" else row.client) is None
 
@@ -254,7 +259,8 @@ def test_each_counter_has_its_own_median_over_trials(whose: str) -> None:
 @pytest.mark.parametrize("whose", ["client", "server"])
 @pytest.mark.parametrize("unknown", [{**USED, "read_bytes": None}, {"user_ns": 10, "system_ns": 20}], ids=str)
 def test_counter_missing_in_one_trial_is_unknown(whose: str, unknown: dict[str, Any]) -> None:
-    run = a_run(*sound(2, **{whose: USED}), an_attempt(2, a_sample(**{whose: unknown})))
+    last: dict[str, Any] = {whose: unknown}
+    run = a_run(*sound(2, **{whose: USED}), an_attempt(2, a_sample(**last)))
     assert getattr(read_row(run), whose) == {**USED, "read_bytes": None}
 
 
@@ -337,7 +343,7 @@ def test_write_amplification_is_the_median_of_the_trials() -> None:
 def test_write_amplification_needs_positive_figures_in_each_trial(
     written: int | None, payload: int | None, where: str
 ) -> None:
-    odd = {"written_bytes": written, "payload_bytes": payload}
+    odd: dict[str, Any] = {"written_bytes": written, "payload_bytes": payload}
     rest = odd if where == "all" else {"written_bytes": 200, "payload_bytes": 100}
     assert read_row(a_run(*sound(2, **rest), an_attempt(2, a_sample(**odd)))).write_amplification is None
 

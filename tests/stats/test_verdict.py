@@ -57,7 +57,7 @@ def test_kind_and_bound_follow_from_the_interval(ratio: float, by: float, kind: 
     found = of(ratios)
     assert found.kind == kind
     assert (found.low, found.high) == pytest.approx((low, high))
-    assert (found.ratio, found.blocks) == (pytest.approx(ratio), 6)
+    assert found.ratio == pytest.approx(ratio) and found.blocks == 6
     bounds = {"faster": low - 1, "slower": 1 - high, "alike": max(high - 1, 1 / low - 1), "unclear": None}
     assert found.bound == (None if bounds[kind] is None else pytest.approx(bounds[kind]))
     assert (found.more is not None) == (kind == "unclear")

@@ -7,6 +7,7 @@ insert them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -21,6 +22,7 @@ from madeup import changed, recorded
 from shell import Shell, small
 
 from dyno import results
+from dyno.contracts.decoded_types import Value
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.presentation import Axis, Curve
 from dyno.fields import Sample
@@ -243,7 +245,7 @@ def test_remarks_stand_beside_the_figure(run: Run) -> None:
 
 @pytest.mark.claim("Charts mix no tiers or parameters, and show the figures of dyno show")
 def test_throughput_equals_that_of_show(run: Run) -> None:
-    cells = export.as_data(run)["cells"]
+    cells = json.loads(export.as_json(run))["cells"]
     records = BY_NAME["throughput"].records(run)
     assert len(records) == len(cells)
     for record, cell in zip(records, cells, strict=True):
@@ -442,8 +444,11 @@ def test_lines_that_do_not_cross_have_no_crossing(run: Run) -> None:
 
 
 def test_sweep_may_show_another_metric_or_fact(run: Run) -> None:
-    figures = {"client_peak_bytes": 5 << 20, "histogram": recorded(2_000)}
-    shown = changed(compressed(by_records(run, 100, 1_000)), lambda _, s: replace(s, **figures))
+    spans = recorded(2_000)
+    shown = changed(
+        compressed(by_records(run, 100, 1_000)),
+        lambda _, s: replace(s, client_peak_bytes=5 << 20, histogram=spans),
+    )
     for by, unit in (("p99", "p99 of the latency"), ("memory", "peak memory"), ("ratio", "ratio")):
         (chart,) = (chart for chart in charts.list_charts(shown, by) if chart.name == "sweep:records")
         record = one(chart.records(shown), "lmdb", x=100)
@@ -502,7 +507,7 @@ def packed(run: Run) -> Run:
     order."""
     cells, attempts = [], []
     for at, (packer, batch) in enumerate((p, b) for p in ("zlib", "lz4") for b in (1, 8)):
-        params = {"packer": packer, "batch": batch}
+        params: dict[str, Value] = {"packer": packer, "batch": batch}
         cells += [replace(cell, params={**cell.params, **params}) for cell in run.cells]
         for found in run.attempts:
             told = tuple(replace(s, facts={"ratio": at + 1.5}) for s in found.samples)

@@ -12,6 +12,7 @@ import runfiles
 from runfiles import ENGINES, SPEAKS_AGAINST
 
 from dyno import results
+from dyno.contracts.model import Tier
 from dyno.report.charts import vega
 from dyno.report.tables import wording
 
@@ -112,7 +113,7 @@ def test_the_page_never_scrolls_sideways(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any], width: int
 ) -> None:
     engines = [*ENGINES, *(f"engine-with-a-long-name-{n}:an_option=a-long-value" for n in range(4))]
-    run = runfiles.write(tmp_path / "wide.json", tiers={runfiles.Tier.POWER: engines}, samples=3)
+    run = runfiles.write(tmp_path / "wide.json", tiers={Tier.POWER: engines}, samples=3)
     page = visit(report(run), width=width)
     draw_all(page)
     for button in page.locator("button[data-table]:visible").all():

@@ -74,9 +74,7 @@ def test_chart_is_saved_as_svg_png_and_csv(
     assert name.endswith(".png") and png.startswith(b"\x89PNG")
     _, text = saved(page, box.get_by_role("button", name="CSV"))
     rows = list(csv.DictReader(io.StringIO(text.decode())))
-    group = next(
-        group for group in groups(results.load(made)) if (group.phase, group.tier.value) == ("read", "process")
-    )
+    group = next(group for group in groups(results.load(made)) if (group.phase, group.tier) == ("read", Tier.PROCESS))
     medians = {row.name: row.summary.throughput.median for row in group.rows if row.summary.throughput}
     assert {row["engine"]: float(row["throughput"]) for row in rows}.items() <= medians.items()
     assert [(row["engine"], row["phase"]) for row in rows] == [(engine, "read") for engine in runfiles.ENGINES]

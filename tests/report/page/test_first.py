@@ -10,6 +10,8 @@ import pytest
 import runfiles
 from runfiles import ENGINES
 
+from dyno.contracts.model import Tier
+
 pytestmark = pytest.mark.usefixtures("processes")
 
 SIZES = {"desk": (1_400, 900), "telephone": (390, 844)}
@@ -73,7 +75,7 @@ def test_phone_shows_names_figures_and_verdicts_uncut(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any], width: int
 ) -> None:
     engines = ["short", *(f"engine-with-a-long-name-{n}:an_option=a-long-value" for n in range(3))]
-    run = runfiles.write(tmp_path / "wide.json", tiers={runfiles.Tier.PROCESS: engines})
+    run = runfiles.write(tmp_path / "wide.json", tiers={Tier.PROCESS: engines})
     page = visit(report(run), width=width)
     cut = page.locator(".relative b, .relative span").evaluate_all(
         "(all, width) => all.filter(one => one.getBoundingClientRect().right > width"

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from dyno.report.page.parts import ENTRY, script
 
 
-class Bundler:
+class Bundler(ModuleType):
     """Replaces vl-convert, whose bundling takes a second."""
 
     __version__ = "1.2.3"
 
     def __init__(self, text: str = "vega() // \N{DEGREE SIGN}") -> None:
-        self.text, self.asked = text, 0
+        super().__init__("vl_convert")
+        self.text = text
+        self.asked = 0
 
     def javascript_bundle(self, snippet: str) -> str:
         assert snippet == ENTRY
@@ -42,8 +46,7 @@ def test_bundle_is_built_once_per_library_version(charts: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [lambda kept: kept[:-1], lambda kept: kept + b"x", lambda kept: b"", lambda _: b"\xff"]
 )
-def test_damaged_cached_bundle_is_rebuilt(charts: Path, damage: object) -> None:
-    assert callable(damage)
+def test_damaged_cached_bundle_is_rebuilt(charts: Path, damage: Callable[[bytes], bytes]) -> None:
     bundler = Bundler()
     made = script(bundler)
     (file,) = charts.iterdir()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from madeup import Rates, a_cell, of_rates
 
@@ -64,7 +66,8 @@ def test_single_engine_has_no_picture() -> None:
 
 
 def test_engines_and_pictures_are_limited_to_the_first() -> None:
-    (picture,) = relative.pictures(run(**{f"engine{at}": 1 + at / 10 for at in range(20)}))
+    engines: dict[str, Any] = {f"engine{at}": 1 + at / 10 for at in range(20)}
+    (picture,) = relative.pictures(run(**engines))
     assert len(picture.bars) == display.BARS and "of 19 others" in picture.rest
     cells = [
         (a_cell(name, tier, records=size), {"read": [1e6, 1e6, 1e6]})

@@ -16,6 +16,7 @@ from shell import Shell, is_one_line, run_line
 from dyno import results
 from dyno.bundles import container
 from dyno.contracts.cell import Cell
+from dyno.contracts.decoded_types import Value
 from dyno.contracts.model import Tier
 from dyno.fields import Sample
 from dyno.results import Attempt
@@ -33,17 +34,18 @@ MACHINES = {"Small": 1.0, "Middle": 7.0, "Large": 50.0}
 def measured(path: Path, machine: str, seed: int, year: int = 2026, suite: str = "records", **speeds: float) -> Path:
     """Writes a run of all engines in two phases. `speeds`: those that differ from the usual ones, by engine."""
     path.parent.mkdir(exist_ok=True)
-    params = {"clients": 1, "rate": "max"}
+    params: dict[str, Value] = {"clients": 1, "rate": "max"}
     cells = [Cell(suite, engine, {}, tier, params) for tier, engines in ENGINES.items() for engine in engines]
-    plan = {"suite": suite, "phases": ["read", "scan"], "samples": 6, "seed": 1, "budget": 30.0, "timeout": 60}
-    host = {**runfiles.HOST, "cpu": {**runfiles.HOST["cpu"], "model": machine}}
+    phases = ["read", "scan"]
+    plan = {"suite": suite, "phases": phases, "samples": 6, "seed": 1, "budget": 30.0, "timeout": 60}
+    host = {**runfiles.HOST, "cpu": {**runfiles.CPU, "model": machine}}
     created = f"{year}-03-01T06:00:00+00:00"
     results.create(path, {"dyno": "0.1.0", "created": created, "plan": plan, "host": host}, cells)
     draws = random.Random(seed)
     for block in range(6):
         for at, cell in enumerate(cells):
             speed = (SPEEDS | speeds)[cell.engine] * MACHINES[machine]
-            times = {phase: int(SECOND / speed * draws.lognormvariate(0, 0.01)) for phase in plan["phases"]}
+            times = {phase: int(SECOND / speed * draws.lognormvariate(0, 0.01)) for phase in phases}
             attempt = Attempt(
                 cell=at,
                 block=block,

@@ -11,13 +11,14 @@ import pytest
 from madeup import a_cell, a_sample, an_attempt, of_cells
 from rich.console import Console
 
+from dyno.contracts.cell import Cell
 from dyno.report.charts import lines as chart
 from dyno.report.tables import sections, sweeps
 from dyno.report.tables.sweeps import describe_end, find_ends
 from dyno.results import Run
 
 
-def sized(engine: str, size: int) -> object:
+def sized(engine: str, size: int) -> Cell:
     return replace(a_cell(engine, tier=None), params={"size": size, "clients": 1, "rate": "max"})
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from shell import TESTS, Shell
 
 from dyno.contracts.cell import Cell
+from dyno.contracts.decoded_types import Fact
 from dyno.contracts.model import Tier
 from dyno.report.tables import overview, sections, text
 from dyno.report.tables.notes import differing_settings
@@ -91,8 +92,12 @@ def test_differing_settings_of_engine_rows_show_effective_values() -> None:
     """Effective settings are shown because few readers know the defaults of a row without options."""
     cells = [Cell("records", "sqlite", options, Tier.PROCESS, {}) for options in ({}, {"set": "synchronous=normal"})]
     run = of_rates(*((cell, {"fill": rates(1)}) for cell in (*cells, a_cell("lmdb"))), phases=("fill",))
-    told = [{"synchronous": "off", "wal": True}, {"synchronous": "normal", "wal": True}, {"sync": False}]
-    run = replace(run, attempts=tuple(replace(each, settings=told[each.cell]) for each in run.attempts))
+    effective: list[dict[str, Fact]] = [
+        {"synchronous": "off", "wal": True},
+        {"synchronous": "normal", "wal": True},
+        {"sync": False},
+    ]
+    run = replace(run, attempts=tuple(replace(each, settings=effective[each.cell]) for each in run.attempts))
     found = printed(run, alone=False)
     at = found.index("Settings that differ")
     assert found[at + 1 : at + 3] == [
@@ -104,7 +109,7 @@ def test_differing_settings_of_engine_rows_show_effective_values() -> None:
 def test_setting_absent_from_a_row_is_not_unknown() -> None:
     cells = [Cell("objects", "relstorage", {"db": db}, Tier.PROCESS, {}) for db in ("sqlite", "postgresql")]
     run = of_rates(*((cell, {"fill": rates(1)}) for cell in cells), phases=("fill",))
-    effective = [{"synchronous": "full", "cache_mib": None}, {"cache_mib": 16}]
+    effective: list[dict[str, Fact]] = [{"synchronous": "full", "cache_mib": None}, {"cache_mib": 16}]
     run = replace(run, attempts=tuple(replace(each, settings=effective[each.cell]) for each in run.attempts))
     lines = differing_settings(run)
     assert lines[0] == "relstorage: synchronous is full with relstorage:db=sqlite"
