@@ -19,7 +19,7 @@ FAST, SLOW = (2_000.0, 2_010.0, 1_990.0, 2_000.0), (1_000.0, 1_005.0, 995.0, 1_0
 
 
 def result(machine: str, kind: str, ratio: float | None = None, year: str = "2026") -> Result:
-    return Result(machine, year, Verdict(kind, ratio, ratio, ratio, None, 3, None))
+    return Result(machine, year, Verdict(kind=kind, ratio=ratio, low=ratio, high=ratio, blocks=3))
 
 
 def test_league_counts_machines_rather_than_runs() -> None:

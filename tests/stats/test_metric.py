@@ -145,7 +145,7 @@ def of_two(**bytes_: int) -> Run:
 
 def test_bandwidth_is_bytes_a_second_where_known() -> None:
     few, many = summarize(of_two(few=1_000_000))
-    assert few.bandwidth and few.bandwidth.median == 1e8 and few.figures["bytes"] == 100_000_000
+    assert few.bandwidth and few.bandwidth.median == 1e8 and few.bytes == 100_000_000
     assert BANDWIDTH.speed(few.samples[0]) == 1e8 and not BANDWIDTH.inverse
     assert many.bandwidth is None and speeds(many, BANDWIDTH) == {}
 

@@ -176,9 +176,9 @@ def test_machine_unable_to_hold_the_limit_is_doubted() -> None:
 def test_a_search_shows_its_forecast_beside_its_time() -> None:
     (row,) = summarize(simulated(6, one=2_000.0))
     assert row.searched is not None
-    data: Any = row.searched.as_data()
-    assert data["bound_s"] == 1_800 and data["lost"] == []
-    assert 0 < data["forecast_s"] <= 1_800 and data["wall_s"] == len(row.attempts)
+    search = row.searched
+    assert search.bound_s == 1_800 and search.lost == ()
+    assert search.forecast_s is not None and 0 < search.forecast_s <= 1_800 and search.wall_s == len(row.attempts)
 
 
 def test_a_run_file_keeps_the_search(tmp_path: Path) -> None:

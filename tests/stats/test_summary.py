@@ -31,7 +31,7 @@ def test_sound_row_has_figures_and_no_doubts() -> None:
     assert (row.valid, row.why, len(row.samples), row.unit) == (True, None, 3, "op")
     assert row.throughput is not None and row.throughput.median == 1_001
     assert row.throughput == estimate([1_000, 1_001, 1_002])
-    assert (row.items, row.figures["operations"], row.elapsed_ns, row.bytes_on_disk) == (1_001, 3_003, 10**9, 4_096)
+    assert (row.items, row.operations, row.elapsed_ns, row.bytes_on_disk) == (1_001, 3_003, 10**9, 4_096)
     assert row.latency_ns["max"] == pytest.approx(1_000_000, rel=1e-3)
     assert (row.version, row.settings, row.caveats) == ("1.0", {"sync": True}, (Caveat("columns", "has columns"),))
     assert doubts(row, run) == []
@@ -43,7 +43,7 @@ def test_unknown_figures_are_none() -> None:
     assert row.bytes_on_disk is None
     assert set(row.latency_ns.values()) == {None}
     fill = next(row for row in summarize(run) if row.phase == "fill")
-    assert (fill.valid, fill.throughput, fill.items, fill.figures["operations"], fill.elapsed_ns) == (
+    assert (fill.valid, fill.throughput, fill.items, fill.operations, fill.elapsed_ns) == (
         False,
         *[None] * 4,
     )
@@ -65,7 +65,7 @@ def test_one_wrong_answer_in_one_trial_voids_the_row(bad: int) -> None:
     attempts[bad] = an_attempt(bad, a_sample(void="got 1, expected 2"))
     row = read_row(a_run(*attempts))
     assert (row.valid, row.why) == (False, "void: got 1, expected 2")
-    assert (row.samples, row.throughput, row.figures["operations"]) == ((), None, None)
+    assert (row.samples, row.throughput, row.operations) == ((), None, None)
     assert set(row.latency_ns.values()) == {None}
 
 

@@ -103,7 +103,7 @@ def test_a_median_beyond_the_interval_widens_it() -> None:
 @pytest.mark.claim("Under three blocks there is no ratio")
 @pytest.mark.parametrize("blocks", [0, 1, 2])
 def test_verdict_under_three_blocks_has_no_ratio(blocks: int) -> None:
-    expected = Verdict("unclear", None, None, None, None, blocks, 3 - blocks)
+    expected = Verdict(kind="unclear", blocks=blocks, more=3 - blocks)
     assert compare_pairs([(2.0, 1.0)] * blocks) == expected
     assert judge(center([2.0, 2.0]), 2.0, blocks) == expected
 

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import enum
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
-from itertools import pairwise
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
-from pages import shapes
+from msgspec import Meta, UnsetType
 from pages.text import code, table
 
+from dyno.cli.schema import describe_fields, has_fields
 from dyno.fields import FIELDS
-from dyno.report import export
+from dyno.report import compare_json, export, show_json
 from dyno.results.header import FirstLine, Host
 from dyno.results.run import Attempt
 
-WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", bytes: "string", object: "object"}
+WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", bytes: "string", object: "value or null"}
 Keys = Iterator[tuple[str, str, str]]
-
-
-def described(kind: Any) -> dict[str, str]:
-    """The docstrings of a class's fields, and of those that it inherits in its module."""
-    module = inspect.getmodule(kind)
-    if module is None or not getattr(module, "__file__", None):
-        return {}
-    nodes = {node.name: node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)}
-    return fields_of(kind.__name__, nodes)
-
-
-def fields_of(name: str, nodes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
-    if name not in nodes:
-        return {}
-    text: dict[str, str] = {}
-    for base in nodes[name].bases:
-        text |= fields_of(ast.unparse(base), nodes)
-    body = nodes[name].body
-    for field, after in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
-            text[ast.unparse(field.target)] = " ".join(str(ast.literal_eval(after.value)).split())
-    return text
 
 
 def plain(hint: Any) -> tuple[Any, ...]:
@@ -52,7 +27,7 @@ def plain(hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) is Annotated:
         return plain(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
-        return tuple(each for part in get_args(hint) for each in plain(part))
+        return tuple(each for part in get_args(hint) if part is not UnsetType for each in plain(part))
     return (hint,)
 
 
@@ -69,32 +44,36 @@ def word(hint: Any) -> str:
 
 def keys_of(kind: Any, path: str = "") -> Keys:
     """The keys of an object, each with its type and meaning, and those of the objects in it."""
-    texts = described(kind)
-    for name, hint in get_type_hints(kind, include_extras=True).items():
-        if not name.startswith("_"):
-            yield from keys_below(hint, f"{path}.{name}" if path else name, texts.get(name, ""))
+    generic = get_origin(kind) or kind
+    texts = meanings_of(generic)
+    hints = get_type_hints(generic, include_extras=True)
+    for name in getattr(generic, "__struct_fields__", hints):
+        hint = get_args(kind)[0] if isinstance(hints[name], TypeVar) else hints[name]
+        yield from keys_below(hint, f"{path}.{name}" if path else name, texts.get(name, ""))
 
 
-def has_keys(kind: Any) -> bool:
-    """Whether a type is of objects with declared keys."""
-    return hasattr(kind, "__total__") or is_dataclass(kind) or (inspect.isclass(kind) and issubclass(kind, Struct))
+def meanings_of(kind: Any) -> dict[str, str]:
+    """The docstrings of a class's fields, or else the descriptions of their types."""
+    hints = get_type_hints(kind, include_extras=True).items()
+    metas = {name: each for name, hint in hints for each in get_args(hint)[1:] if isinstance(each, Meta)}
+    return {**{name: meta.description or "" for name, meta in metas.items()}, **describe_fields(kind)}
 
 
 def keys_below(hint: Any, path: str, meaning: str) -> Keys:
     parts = plain(hint)
     words = [f"`{word}`" for part in parts if get_origin(part) is Literal for word in get_args(part)]
     # A meaning that quotes the words already explains each.
-    if words and f"'{words[0][1:-1]}'" not in meaning:
+    if words and words[0] not in meaning.replace("'", "`"):
         meaning = f"{meaning} {', '.join(words[:-1])} or {words[-1]}.".strip()
     yield path, type_of(parts), meaning
     for part in parts:
         inner = get_args(part)
         if get_origin(part) in (list, tuple):
             yield from elements(inner[0], f"{path}[]")
-        elif inner and word(part) == "object":
-            yield from keys_below(inner[1], f"{path}.*", "")
-        elif has_keys(part):
+        elif has_fields(get_origin(part) or part):
             yield from keys_of(part, path)
+        elif inner and word(part) == "object" and inner[1] is not object:
+            yield from keys_below(inner[1], f"{path}.*", "")
 
 
 def type_of(parts: Sequence[Any]) -> str:
@@ -111,7 +90,7 @@ def elements(hint: Any, path: str) -> Keys:
     for part in plain(hint):
         if get_origin(part) in (list, tuple):
             yield from elements(get_args(part)[0], f"{path}[]")
-        elif has_keys(part):
+        elif has_fields(part):
             yield from keys_of(part, path)
 
 
@@ -148,8 +127,11 @@ def trial_lines() -> str:
     return rows(keys.values())
 
 
-def shape(name: str) -> str:
-    return rows(keys_of(getattr(shapes, name)))
+def printed(name: str, base: str = "") -> str:
+    """Keys of the JSON that a command prints, without those of the type `base` and those with a page of their own."""
+    kinds = {**vars(show_json), **vars(compare_json)}
+    known = set(keys_of(kinds[base])) if base else set()
+    return rows(each for each in keys_of(kinds[name]) if each not in known and not APART.match(each[0]))
 
 
 def columns(name: str) -> str:
@@ -160,9 +142,10 @@ def columns(name: str) -> str:
         "samples": export.SAMPLES,
     }
     measured = {column for field in FIELDS for column in field.columns_of(name)} if name != "names" else set()
+    meanings = {**meanings_of(show_json.CellRow), **COLUMNS}
     lines: list[tuple[list[str], str, str]] = []
     for column, kind in known[name].items():
-        meaning = shapes.COLUMNS.get(column, "")
+        meaning = meanings.get(column, "")
         if column in measured:
             continue
         if lines and not meaning and lines[-1][1:] == (kind, ""):
@@ -179,10 +162,24 @@ ELSEWHERE = re.compile(
     r"samples\[\]\.\w+|samples\[\]\.client\.peak_resident_bytes|samples\[\]\.device\.(?!read_bytes|written_bytes)\w+"
 )
 """Measured quantities, and counters that are not there."""
+APART = re.compile(r"runs\[\]\.|.*\.peak_resident_bytes")
+COLUMNS = {
+    "awake": "Figures with and without may not be compared.",
+    "block": "Which trial of the cell, from 0.",
+    "caveats": "Codes.",
+    "client_cpu_ns_per_item": "CPU time per item of the throughput.",
+    "doubts": "Codes.",
+    "param_*": "A parameter's value.",
+    "samples": "Trials that the figures come from.",
+    "throughput_median": "Median over the samples; `low` and `high` are the ends of its 95 % interval.",
+    "valid": "Whether the row has a number; of a sample, whether it counts.",
+    "why": "Why it has none.",
+}
+"""Meanings of columns that neither their names nor the keys of `dyno show --json` tell."""
 BLOCKS: dict[str, Callable[..., str]] = {
     "first-line": first_line,
     "columns": columns,
     "host": host,
     "trial-lines": trial_lines,
-    "shape": shape,
+    "printed": printed,
 }

@@ -64,7 +64,10 @@ COMMANDS = {
     "publish": ("publish", "Pack RUN with its plan and data as a bundle, which others can verify and repeat."),
     "crash": ("selftest", "Kill engines, cut their power, and check that acknowledged writes survived."),
     "http": ("http", "Make one HTTP request, and report how long each of its parts took."),
-    "schema": ("schema", "Print the JSON Schema NAME of a part of a run file; without a name, list them."),
+    "schema": (
+        "schema",
+        "Print the JSON Schema NAME of a part of a run file or of a command's JSON; without a name, list them.",
+    ),
     "conform": ("selftest", "Check the answers of ENGINE with the conformance suites of all its ports."),
     "selftest": ("selftest", "Prove on this machine that the measuring is right, in about a minute."),
 }

@@ -35,9 +35,11 @@ class _Used(TypedDict, total=False):
     involuntary_switches: Count | None
     major_faults: Count | None
     asked_bytes: Count | None
+    """Read by system calls, from wherever."""
     read_bytes: Count | None
+    """Read from the device."""
     written_bytes: Change | None
-    """Negative if more dirty bytes were dropped than written."""
+    """Dirtied pages, less those dropped before they were flushed, which can be more."""
     peak_resident_bytes: Count | None
 
 

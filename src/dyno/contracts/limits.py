@@ -40,7 +40,7 @@ class Probe:
     """A trial at one offered rate."""
 
     stage: str
-    """`EXPLORE`, `CONFIRM` or `LAST`: the stage for which the search asked for it."""
+    """`explore`, `confirm` or `last`: the stage for which the search asked for it."""
     rate: float
     """Offered rate, in operations due per second of all clients."""
     operations: int

@@ -197,7 +197,7 @@ def check(
     result = Check(
         lambda: [comparison.list_differences(pairs), *comparison.list_gate_results(judged, varying_params(after))],
         lambda: [*comparison.list_lost_rows([pairs]), *comparison.conditions(after), how, *at_margin, summary],
-        lambda: {**comparison.between_data(pairs, margin, judged), "passed": passed},
+        lambda: comparison.gate_data(pairs, margin, judged, passed),
         lambda data: _changes(data, [pairs]),
     )
     result.passed = passed

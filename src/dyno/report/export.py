@@ -17,16 +17,21 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET, to_builtins
+
 from dyno import fields
 from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import percentiles
-from dyno.contracts.model import UsageError
-from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, JSON, NUMBER, TEXT, Sample
+from dyno.contracts.model import Caveat, UsageError
+from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, NUMBER, TEXT, Sample
 from dyno.host import installation
+from dyno.report.show_json import CPU, AbsentPhase, CapacityFound, CellRow, CostOfRow, Rate, Show
 from dyno.report.tables.table import Row, groups
 from dyno.results import Attempt, Run, damaged_file_error
-from dyno.stats.costs import Prices, costs
+from dyno.stats.costs import Cost, Prices, costs
 from dyno.stats.doubts import machine
+from dyno.stats.estimate import Estimate
+from dyno.stats.searched import Searched
 from dyno.stats.summary import absences, client_cpu_ns, group_values, server_cpu_ns
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 SCHEMA = 1
-CPU = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
+CPU_COLUMNS = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
 MOMENT, CODES = "moment", "codes"
 Columns = dict[str, str]
 ORDER = (
@@ -50,13 +55,13 @@ COMPUTED_OF_CELLS: Mapping[str, Columns] = {
     | dict.fromkeys(("throughput_unit", "metric"), TEXT),
     "bytes_per_second": dict.fromkeys(("bandwidth_median", "bandwidth_low", "bandwidth_high"), NUMBER),
     "offered": dict.fromkeys(("offered_per_second", "served_per_second"), NUMBER),
-    "cpu": dict.fromkeys(CPU, NUMBER),
+    "cpu": dict.fromkeys(CPU_COLUMNS, NUMBER),
     "write_amplification": {"write_amplification": NUMBER},
 }
 COMPUTED_OF_SAMPLES: Mapping[str, Columns] = {
     "per_second": {"per_second": NUMBER},
     "bytes_per_second": {"bytes_per_second": NUMBER},
-    "cpu": dict.fromkeys(CPU, NUMBER),
+    "cpu": dict.fromkeys(CPU_COLUMNS, NUMBER),
 }
 
 
@@ -159,7 +164,7 @@ def _cell_row(row: Row) -> dict[str, object]:
         "valid": summary.valid,
         "why": summary.why,
         "samples": len(summary.samples),
-        **_figures(fields.CELLS, summary.figures),
+        **_figures(fields.CELLS, {each.name: getattr(summary, each.key, None) for each in FIELDS}),
         **{
             f"{name}_{end}": value
             for name, estimate in estimates.items()
@@ -169,7 +174,7 @@ def _cell_row(row: Row) -> dict[str, object]:
         "metric": summary.about.metric,
         "offered_per_second": summary.offered_per_second,
         "served_per_second": summary.served_per_second,
-        **dict(zip(CPU, (summary.client_cpu_ns, summary.server_cpu_ns), strict=True)),
+        **dict(zip(CPU_COLUMNS, (summary.client_cpu_ns, summary.server_cpu_ns), strict=True)),
         "write_amplification": summary.write_amplification,
         "version": summary.version,
         "caveats": [caveat.code for caveat in summary.caveats],
@@ -203,7 +208,7 @@ def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, object]:
         **_figures(fields.SAMPLES, values),
         "per_second": sample.per_second,
         "bytes_per_second": sample.bytes_per_second,
-        **dict(zip(CPU, (client_cpu_ns(sample), server_cpu_ns(sample)), strict=True)),
+        **dict(zip(CPU_COLUMNS, (client_cpu_ns(sample), server_cpu_ns(sample)), strict=True)),
         **{f"fact_{name}": value for name, value in sample.facts.items()},
     }
 
@@ -330,29 +335,28 @@ def _moment(text: str) -> datetime:
 # -- JSON of `dyno show` ------------------------------------------------------------------------------------
 
 
-def as_data(run: Run, prices: Prices | None = None) -> dict[str, object]:
+def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
     """Returns the run as plain JSON; unknown values are None. With `prices`, it includes the costs of rows."""
     if prices is None:
         charges = None
     else:
-        charges = [
-            {**_place(c.row.cell, c.row.phase), **c.as_data(), "currency": prices.currency}
-            for c in costs(run, prices)
-        ]
-    return {
-        "schema": SCHEMA,
-        "suite": run.plan.suite,
-        "complete": run.complete,
-        "created": run.header.created,
-        "commit": run.recorded.get("commit"),
-        "dyno": run.header.dyno,
-        "plan": run.recorded["plan"],
-        "host": run.recorded["host"],
-        "machine_doubts": [asdict(finding) for finding in machine(run)],
-        "cells": [_cell(row) for row in _rows(run)],
-        "absent": [{**_place(absence.cell, absence.phase), "why": absence.why} for absence in absences(run)],
-        "costs": charges,
-    }
+        charges = [_cost(cost, prices.currency) for cost in costs(run, prices)]
+    show = Show(
+        schema=SCHEMA,
+        suite=run.plan.suite,
+        complete=run.complete,
+        created=run.header.created,
+        commit=run.header.commit,
+        dyno=run.header.dyno,
+        plan=run.recorded["plan"],
+        host=run.recorded["host"],
+        machine_doubts=machine(run),
+        cells=[_cell(row) for row in _rows(run)],
+        absent=[AbsentPhase(**_place(absence.cell, absence.phase), why=absence.why) for absence in absences(run)],
+        costs=charges,
+    )
+    data: dict[str, Any] = to_builtins(show)
+    return data
 
 
 def as_json(run: Run, prices: Prices | None = None) -> str:
@@ -364,45 +368,59 @@ def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _place(cell: Cell, phase: str) -> dict[str, object]:
+def _place(cell: Cell, phase: str) -> dict[str, Any]:
     params = dict(cell.params)
     return {"suite": cell.suite, "engine": cell.asked, "phase": phase, "params": params, "tier": cell.tier_name}
 
 
-def _cell(row: Row) -> dict[str, object]:
+def _cost(cost: Cost, currency: str) -> CostOfRow:
+    return CostOfRow(
+        **_place(cost.row.cell, cost.row.phase),
+        million=cost.million,
+        month=cost.month,
+        machines=UNSET if cost.machines is None else cost.machines,
+        month_most=UNSET if cost.machines is None else cost.month_most,
+        currency=currency,
+    )
+
+
+def _capacity(search: Searched) -> CapacityFound:
+    found = search.capacity
+    return CapacityFound(
+        kind=found.kind,
+        per_second=found.rate,
+        low=found.low,
+        high=found.high,
+        limit=None if found.limit is None else found.limit.text,
+        maximum=search.maximum,
+        wall_s=search.wall_s,
+        forecast_s=search.forecast_s,
+        bound_s=search.bound_s,
+        lost=search.lost,
+        probes=search.probes,
+    )
+
+
+def _rate(estimate: Estimate | None, unit: str) -> Rate | None:
+    if estimate is None:
+        return None
+    return Rate(estimate.median, estimate.low, estimate.high, f"{unit}/s")
+
+
+def _cell(row: Row) -> CellRow:
     summary = row.summary
-    throughput = summary.throughput
-    shown = {each.key: summary.figures[each.name] for each in FIELDS if JSON in each.shown}
+    known = {name: getattr(summary, name) for name in CellRow.__struct_fields__ if hasattr(summary, name)}
     loops = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
-    return {
-        "suite": summary.cell.suite,
-        "engine": summary.cell.asked,
-        "phase": summary.phase,
-        "reported_by": summary.reported_by,
-        "params": dict(summary.cell.params),
-        "tier": summary.cell.tier_name,
+    known |= {
+        **_place(summary.cell, summary.phase),
         "floor": summary.cell.floor,
-        "valid": summary.valid,
-        "why": summary.why,
         "samples": len(summary.samples),
-        **{name: shown[name] for name in ("operations", "items", "elapsed_ns", "wall_ns", "pause_cpu_ns")},
-        "throughput": None if throughput is None else {**asdict(throughput), "unit": f"{summary.unit}/s"},
+        "throughput": _rate(summary.throughput, summary.unit),
         "metric": summary.about.metric,
-        **({} if summary.searched is None else {"capacity": summary.searched.as_data()}),
-        "bytes": shown["bytes"],
-        "bandwidth": None if summary.bandwidth is None else {**asdict(summary.bandwidth), "unit": "B/s"},
-        "due": shown["due"],
-        "offered_per_second": summary.offered_per_second,
-        "served_per_second": summary.served_per_second,
-        "cpu_ns_per_item": {"client": summary.client_cpu_ns, "server": summary.server_cpu_ns},
-        **shown,
-        "write_amplification": summary.write_amplification,
-        "facts": summary.facts,
-        "trial_facts": summary.trial_facts,
-        # The measuring loop of the row's last trial.
-        "loop": dict(loops[-1]) if loops else None,
-        "version": summary.version,
-        "settings": summary.settings,
-        "caveats": [asdict(caveat) for caveat in summary.caveats],
-        "doubts": [{"code": doubt.code, "text": doubt.text} for doubt in row.doubts],
+        "capacity": UNSET if summary.searched is None else _capacity(summary.searched),
+        "bandwidth": _rate(summary.bandwidth, "B"),
+        "cpu_ns_per_item": CPU(summary.client_cpu_ns, summary.server_cpu_ns),
+        "loop": loops[-1] if loops else None,
+        "doubts": [Caveat(doubt.code, doubt.text) for doubt in row.doubts],
     }
+    return CellRow(**known)

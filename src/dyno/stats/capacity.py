@@ -28,6 +28,8 @@ from dataclasses import dataclass, replace
 from operator import mul
 from statistics import median
 
+from msgspec import structs
+
 from dyno.contracts.limits import CONFIRM, EXPLORES, LAST, ROUND, Limit, Probe, bracket, given_up, worst_excess
 from dyno.stats.estimate import Center, quotient, two_sided
 from dyno.stats.verdict import CONFIDENCE as RATIO_CONFIDENCE
@@ -247,4 +249,4 @@ def compare_capacities(
         return judge(None, 0.0, 0, margin)
     ratio = quotient(one.center, base.center)
     verdict = judge(ratio, math.exp(ratio.log), min(one.line.points, base.line.points), margin, confidence)
-    return replace(verdict, more=None)
+    return structs.replace(verdict, more=None)

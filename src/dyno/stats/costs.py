@@ -83,14 +83,6 @@ class Cost:
     month_most: float | None = None
     """Cost of a month with as many machines as the low end takes."""
 
-    def as_data(self) -> dict[str, object]:
-        """Returns the cost as plain JSON."""
-        if self.machines is None:
-            search = {}
-        else:
-            search = {"machines": list(self.machines), "month_most": self.month_most}
-        return {"million": self.million, "month": self.month, **search}
-
 
 # -- the table ----------------------------------------------------------------------------------------------
 

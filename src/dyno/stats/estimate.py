@@ -41,6 +41,7 @@ class Estimate:
 
     median: float
     low: float | None
+    """Lower end of the 95 % interval; null under 3 samples."""
     high: float | None
 
     @property

@@ -71,6 +71,7 @@ class Finding:
 
     code: str
     severity: Severity
+    """`warn` or `bad`; `ok` for a remark, which `dyno show` leaves out."""
     text: str
     """One line, with the number."""
     remedy: str

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.limits import LAST, Limit, Probe, worst_excess
@@ -62,23 +62,6 @@ class Searched:
         if found.kind == AT_LEAST and found.rate is not None:
             return Estimate(found.rate, None, None)
         return None
-
-    def as_data(self) -> dict[str, object]:
-        """Returns the search as plain JSON."""
-        found = self.capacity
-        return {
-            "kind": found.kind,
-            "per_second": found.rate,
-            "low": found.low,
-            "high": found.high,
-            "limit": None if found.limit is None else found.limit.text,
-            "maximum": self.maximum,
-            "wall_s": self.wall_s,
-            "forecast_s": self.forecast_s,
-            "bound_s": self.bound_s,
-            "lost": list(self.lost),
-            "probes": [asdict(probe) for probe in self.probes],
-        }
 
 
 def is_load_limited(host: Host, sample: Sample) -> bool:

@@ -22,7 +22,7 @@ from dyno.stats.load_limit import SERVER_STEP_NS, LoadLimit, load_limit
 from dyno.stats.searched import Searched, search_of, why_no_figure
 
 if TYPE_CHECKING:
-    from dyno.contracts.decoded_types import Residency
+    from dyno.contracts.decoded_types import Point, Residency
     from dyno.contracts.model import Fact
 
 NOT_YET = "not measured yet"
@@ -74,10 +74,13 @@ class CellSummary:
     throughput: Estimate | None
     bandwidth: Estimate | None
     """Bytes per second; None if the suite doesn't count bytes."""
-    figures: Mapping[str, object]
-    """Summaries of the measured quantities, by their name in dyno.fields."""
+    operations: int | None
     items: int | None
     elapsed_ns: int | None
+    wall_ns: int | None
+    pause_cpu_ns: int | None
+    bytes: int | None
+    due: int | None
     offered_per_second: float | None
     """Operations that were due, and operations that succeeded, per second of the wall clock; None in a closed
     loop."""
@@ -88,10 +91,12 @@ class CellSummary:
     little."""
     latency_by_part_ns: dict[str, dict[str, int | None]]
     """Latencies by named part, in the suite's order; empty if operations have no parts."""
+    latency_by_machine_ns: dict[str, dict[str, int | None]]
     response_ns: dict[str, int | None]
     """Times from the moment when an operation was due; all None in a closed loop."""
     late_ns: dict[str, int | None]
     """Delays caused by the harness itself; all None in a closed loop."""
+    series: list[list[Point]]
     bytes_on_disk: int | None
     temperature: str
     """Temperature of the trials: 'lukewarm' if at least one trial was, 'none' if the phase requests none."""
@@ -126,9 +131,6 @@ class CellSummary:
     searched: Searched | None = None
     """The search for the cell's capacity, which then is the `throughput`; the samples are of one probe. None in a run
     without limits."""
-
-
-_KEYS = frozenset(CellSummary.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +190,15 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
     bandwidths = [sample.bytes_per_second for sample in counted if sample.per_second is not None]
     about = next((a for a in last if a.version is not None), None)
     figures = {
-        each.name: _SUMMARIES[each.summary]([getattr(s, each.name) for s in counted])
+        each.key: _SUMMARIES[each.summary]([getattr(s, each.name) for s in counted])
         for each in FIELDS
         if each.summary in _SUMMARIES
     }
     figures |= {
         "reported_by": " and ".join(sorted({s.reported_by for s in every if s.reported_by is not None})) or None,
-        "by_kind": _percentiles_of_each(declared.kinds, [s.by_kind for s in counted]),
-        "by_part": _percentiles_of_each(declared.parts, [s.by_part for s in described]),
-        "by_machine": _percentiles_of_each((), [s.by_machine for s in counted]),
+        "latency_by_kind_ns": _percentiles_of_each(declared.kinds, [s.by_kind for s in counted]),
+        "latency_by_part_ns": _percentiles_of_each(declared.parts, [s.by_part for s in described]),
+        "latency_by_machine_ns": _percentiles_of_each((), [s.by_machine for s in counted]),
     }
     return CellSummary(
         cell=run.cells[at],
@@ -210,7 +212,6 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         throughput=search.throughput if search is not None else estimate(rates) if rates else None,
         # None if any rate is unknown or zero.
         bandwidth=estimate([rate for rate in bandwidths if rate]) if bandwidths and all(bandwidths) else None,
-        figures=figures,
         offered_per_second=_middle([_on_the_wall(s, s.due) for s in counted]),
         served_per_second=_middle([_on_the_wall(s, s.operations - s.errors) for s in counted]),
         client_cpu_ns=_middle([client_cpu_ns(s) for s in counted if s.items > 0]),
@@ -227,7 +228,7 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         limit=load_limit(counted, run.header.host) if search is None else None,
         attempts=attempts,
         searched=search,
-        **{each.key: figures[each.name] for each in FIELDS if each.summary and each.key in _KEYS},
+        **figures,
     )
 
 

@@ -38,10 +38,11 @@ OF_THE_MOMENT = (
 @dataclass(frozen=True, slots=True)
 class Difference:
     where: str
-    """'definition', 'plan', 'machine', 'dyno', 'commit', or a requested engine: its label, if both runs have that."""
+    """`definition`, `machine`, `dyno`, `plan`, `commit`, or a requested engine: its label, if both runs have that."""
     what: str
+    """A path in the [run file](run-file.md)."""
     before: object
-    """Earlier value; None if it is unknown or missing."""
+    """Earlier value; null if it is unknown or missing."""
     after: object
 
 
@@ -380,7 +381,7 @@ def decide(
     """Returns the gate's verdict on one of `rows` rows. `threshold`: logarithm of the lowest relative speed that
     passes. `times`: whether bounds are shares of times, as the margin of a latency is, rather than of speeds."""
     if center is None:
-        return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
+        return Verdict(kind="unclear", blocks=blocks, more=FEWEST_BLOCKS - blocks)
     half = center.half(GATE_CONFIDENCE)
     low, high = center.log - half, center.log + half
     interval = make_interval(ratio, center, GATE_CONFIDENCE)
@@ -398,7 +399,9 @@ def decide(
         kind, bound = "unclear", None
         clear = lambda half: center.log + half < threshold or center.log - half >= threshold  # noqa: E731
         more = blocks_needed(center, blocks, clear, 1 - 2 * CHANCE / rows)
-    return Verdict(kind, ratio, interval.low, interval.high, bound, blocks, more)
+    return Verdict(
+        kind=kind, ratio=ratio, low=interval.low, high=interval.high, bound=bound, blocks=blocks, more=more
+    )
 
 
 def _loss(log: float, times: bool) -> float:

@@ -9,7 +9,8 @@ would decide assumes that they spread like the measured ones; from three or four
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dyno.stats.estimate import FEWEST_TRIALS, Center, make_interval, two_sided
 
@@ -21,19 +22,18 @@ MOST_MORE = 1_000
 FEWEST_BLOCKS = FEWEST_TRIALS
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     kind: str
-    """'faster', 'slower', 'alike' or 'unclear'."""
-    ratio: float | None
-    """Speed divided by the baseline's; None for fewer than three blocks. The speed of a latency is its inverse."""
-    low: float | None
-    high: float | None
-    bound: float | None
-    """Share of the baseline: the least difference for 'faster' and 'slower', the largest for 'alike'."""
+    """`faster`, `slower`, `alike` (no difference above the margin) or `unclear`."""
+    ratio: float | None = None
+    """Ratio of speeds: above 1 is better, for times and memory too; null under 3 blocks."""
+    low: float | None = None
+    high: float | None = None
+    bound: float | None = None
+    """The smallest difference if faster or slower, the largest if alike, as a share of the baseline."""
     blocks: int
-    more: int | None
-    """For 'unclear': the number of further blocks that would probably decide; None if it is over a thousand."""
+    more: int | None = None
+    """If unclear: the approximate number of further samples that would decide; null if it is over a thousand."""
 
 
 def judge(
@@ -42,7 +42,7 @@ def judge(
     """Returns the verdict on a ratio from this number of blocks. For two runs, `blocks` is the number of trials of
     the run with fewer trials. `confidence`: that of the interval."""
     if center is None or blocks < FEWEST_BLOCKS:
-        return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
+        return Verdict(kind="unclear", blocks=blocks, more=FEWEST_BLOCKS - blocks)
     interval = make_interval(ratio, center, confidence)
     low, high = interval.low or ratio, interval.high or ratio
     kind = _kind(math.log(low), math.log(high), margin)
@@ -51,7 +51,7 @@ def judge(
     if kind == "unclear":
         clear = lambda half: _kind(center.log - half, center.log + half, margin) != "unclear"  # noqa: E731
         more = blocks_needed(center, blocks, clear, confidence)
-    return Verdict(kind, ratio, low, high, bounds.get(kind), blocks, more)
+    return Verdict(kind=kind, ratio=ratio, low=low, high=high, bound=bounds.get(kind), blocks=blocks, more=more)
 
 
 def _kind(low: float, high: float, margin: float) -> str:

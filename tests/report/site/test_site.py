@@ -305,7 +305,7 @@ def by_command(found: Any) -> list[list[str | None]]:
 
 
 def told(change: Mapping[str, Any]) -> list[str]:
-    verdict = Verdict(**{name: change[name] for name in Verdict.__annotations__})
+    verdict = Verdict(**{name: change[name] for name in Verdict.__struct_fields__})
     return [wording.point(verdict), wording.interval(verdict), change["text"]]
 
 

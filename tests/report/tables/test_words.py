@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
+from msgspec import structs
 
 from dyno.contracts.model import Tier
 from dyno.fields import Sample
@@ -33,19 +34,19 @@ def only(run: Run) -> str:
 
 
 def faster(low: float, high: float = 100.0) -> Verdict:
-    return Verdict("faster", (low * high) ** 0.5, low, high, low - 1, 5, None)
+    return Verdict(kind="faster", ratio=(low * high) ** 0.5, low=low, high=high, bound=low - 1, blocks=5)
 
 
 def slower(high: float, low: float = 0.01) -> Verdict:
-    return Verdict("slower", (low * high) ** 0.5, low, high, 1 - high, 5, None)
+    return Verdict(kind="slower", ratio=(low * high) ** 0.5, low=low, high=high, bound=1 - high, blocks=5)
 
 
 def alike(bound: float) -> Verdict:
-    return Verdict("alike", 1.0, 1 / (1 + bound), 1 + bound, bound, 5, None)
+    return Verdict(kind="alike", ratio=1.0, low=1 / (1 + bound), high=1 + bound, bound=bound, blocks=5)
 
 
 def unclear(blocks: int, more: int | None) -> Verdict:
-    return Verdict("unclear", None if blocks < 3 else 1.0, 0.5, 2.0, None, blocks, more)
+    return Verdict(kind="unclear", ratio=None if blocks < 3 else 1.0, low=0.5, high=2.0, blocks=blocks, more=more)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_less_memory_is_not_called_faster(verdict: Verdict, expected: str) -> No
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
-        (replace(slower(0.8), bound=0.25), "needs at least 25 % more CPU time"),
+        (structs.replace(slower(0.8), bound=0.25), "needs at least 25 % more CPU time"),
         (alike(0.04), "needs at most 4 % more CPU time"),
         (alike(0.0), "needs no more CPU time"),
         (faster(1.25), "needs at least 20 % less CPU time"),
@@ -163,9 +164,12 @@ def test_ratio_stays_in_its_interval(value: float, low: float, high: float, expe
 
 
 def test_ratio_is_shown_with_its_interval() -> None:
-    assert wording.ratio(Verdict("faster", 1.424, 1.311, 1.54, 0.31, 5, None)) == ("1.42", "1.31 – 1.54")
+    assert wording.ratio(Verdict(kind="faster", ratio=1.424, low=1.311, high=1.54, bound=0.31, blocks=5)) == (
+        "1.42",
+        "1.31 – 1.54",
+    )
     assert wording.ratio(unclear(2, 1))[0] == "–"
-    assert wording.interval(Verdict("unclear", None, None, None, None, 2, 1)) == "–"
+    assert wording.interval(Verdict(kind="unclear", blocks=2, more=1)) == "–"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ def test_ratio_is_shown_with_its_interval() -> None:
     ],
 )
 def test_ratio_precision_matches_its_interval(low: float, high: float, point: str, interval: str) -> None:
-    verdict = Verdict("", (low * high) ** 0.5, low, high, None, 3, None)
+    verdict = Verdict(kind="", ratio=(low * high) ** 0.5, low=low, high=high, blocks=3)
     assert (wording.point(verdict), wording.interval(verdict)) == (point, interval)
 
 

@@ -4,11 +4,28 @@ docs/reference/compare-json.md documents every key of the JSON, which a test che
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import groupby
 from statistics import median
+from typing import Any
+
+from msgspec import Struct, structs, to_builtins
 
 from dyno.contracts.cell import Cell
+from dyno.report import compare_json
+from dyno.report.compare_json import (
+    BetweenRow,
+    Gate,
+    GateRow,
+    OneSidedRow,
+    Peak,
+    RowWithReason,
+    Several,
+    Sides,
+    Within,
+    WithinRow,
+)
+from dyno.report.show_json import CPU
 from dyno.report.tables import display, notes, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import bandwidth, costs, reported_by_text, varying_params
@@ -20,7 +37,7 @@ from dyno.stats.history import CHANCE, SURE, Gap, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
 from dyno.stats.summary import CellSummary, group_values, summarize
 from dyno.stats.two_runs import Between, Change, Difference, GateResult, differences
-from dyno.stats.verdict import CONFIDENCE
+from dyno.stats.verdict import CONFIDENCE, Verdict
 
 SCHEMA = 1
 STATES = {"slower": "FAIL", "fine": "pass", "unclear": "unclear"}
@@ -326,84 +343,80 @@ def history_gaps(of: Sequence[Gap], runs: int) -> list[str]:
 # -- as JSON ------------------------------------------------------------------------------------------------
 
 
-def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> dict[str, object]:
-    return {
-        **_head(margin),
-        "run": str(run.path),
-        "awake": run.plan.awake,
-        "comparisons": [
-            {
-                **_row_data(c.phase, c.engine, c.metric, c.reported_by),
-                "baseline": c.baseline.asked,
-                "baseline_tier": c.baseline.tier_name,
-                **asdict(c.verdict),
-                "text": wording.verdict(c.verdict, c.metric),
-            }
-            for table in of
-            for c in compare_with_baseline(table, baseline, margin)
-        ],
-    }
+def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> dict[str, Any]:
+    rows = [
+        WithinRow(
+            **_row_data(c.phase, c.engine),
+            **_verdict_data(c.verdict, c.metric, c.reported_by),
+            baseline=c.baseline.asked,
+            baseline_tier=c.baseline.tier_name,
+        )
+        for table in of
+        for c in compare_with_baseline(table, baseline, margin)
+    ]
+    return _plain(Within(SCHEMA, CONFIDENCE, margin, str(run.path), run.plan.awake, rows))
 
 
-def with_base_data(of: Sequence[Between], margin: float) -> dict[str, object]:
+def with_base_data(of: Sequence[Between], margin: float) -> dict[str, Any]:
     """Returns the JSON of comparisons with one base."""
-    if len(of) == 1:
-        return between_data(of[0], margin)
-    head = {**_head(margin, of[0].confidence), "before": str(of[0].before.path)}
-    return {**head, "runs": [between_data(pair, margin) for pair in of]}
+    pairs = [_between(pair, margin) for pair in of]
+    if len(pairs) == 1:
+        return _plain(pairs[0])
+    return _plain(Several(SCHEMA, of[0].confidence, margin, str(of[0].before.path), pairs))
 
 
-def between_data(of: Between, margin: float, results: Sequence[GateResult] = ()) -> dict[str, object]:
-    """Returns the JSON of two runs' comparison. `results`: a gate's results, one for each change."""
+def gate_data(of: Between, margin: float, results: Sequence[GateResult], passed: bool) -> dict[str, Any]:
+    """Returns the JSON of a gate. `results`: one for each change."""
+    between = structs.asdict(_between(of, margin))
     rows = []
-    for change in of.changes:
-        sides = {"before": change.before, "after": change.after}
-        row = {
-            **_row_data(change.after.phase, change.after.cell, change.metric, change.after.reported_by),
-            **{name: None if row.throughput is None else asdict(row.throughput) for name, row in sides.items()},
-            "bandwidth": {
-                name: None if row.bandwidth is None else asdict(row.bandwidth) for name, row in sides.items()
-            },
-            "cpu_ns_per_item": {
-                name: {"client": side.client_cpu_ns, "server": side.server_cpu_ns} for name, side in sides.items()
-            },
-            "peak_bytes": {
-                name: {"client": side.client_peak_bytes, "server": side.server_peak_bytes}
-                for name, side in sides.items()
-            },
-            **asdict(change.verdict),
-            "text": wording.verdict(change.verdict, change.metric),
-        }
-        rows.append(row)
-    for row, result in zip(rows, results, strict=bool(results)):
+    for row, result in zip(between["changes"], results, strict=True):
         text = wording.format_gate_verdict(result.verdict, result.change.metric)
-        row |= {**asdict(result.verdict), "text": text, "state": result.state}
-    return {
-        **_head(margin, two_runs.GATE_CONFIDENCE if results else of.confidence),
-        "before": str(of.before.path),
-        "after": str(of.after.path),
-        "awake": of.after.plan.awake,
-        "in_turns": of.paired,
-        "differences": [asdict(difference) for difference in of.differences],
-        "changes": rows,
-        "lost": [{**_row_data(row.phase, row.cell), "why": why} for row, why in of.lost],
-        "new": [_row_data(row.phase, row.cell) for row in of.new],
-        "limited": [_row_data(row.phase, row.cell) for row in of.limited],
-        "without": [{**_row_data(row.phase, row.cell), "why": why} for row, why in of.without],
-    }
+        judged = {**structs.asdict(row), **structs.asdict(result.verdict), "text": text}
+        rows.append(GateRow(**judged, state=result.state))
+    between |= {"changes": tuple(rows), "confidence": two_runs.GATE_CONFIDENCE}
+    return _plain(Gate(**between, passed=passed))
 
 
-def _head(margin: float, confidence: float = CONFIDENCE) -> dict[str, object]:
-    return {"schema": SCHEMA, "confidence": confidence, "margin": margin}
+def _between(of: Between, margin: float) -> compare_json.Between:
+    return compare_json.Between(
+        schema=SCHEMA,
+        confidence=of.confidence,
+        margin=margin,
+        before=str(of.before.path),
+        after=str(of.after.path),
+        awake=of.after.plan.awake,
+        in_turns=of.paired,
+        differences=of.differences,
+        changes=tuple(map(_change_data, of.changes)),
+        lost=[RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.lost],
+        new=[OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.new],
+        limited=[OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.limited],
+        without=[RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.without],
+    )
 
 
-def _row_data(
-    phase: str, cell: Cell, metric: Metric | None = None, reported_by: str | None = None
-) -> dict[str, object]:
-    """Returns the keys of a row, without those of its figures if there is no `metric`."""
-    if metric is None:
-        figures = {}
-    else:
-        figures = {"metric": metric.name, "reported_by": reported_by}
-    place = {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params)}
-    return {**place, **figures, "engine": cell.asked}
+def _change_data(of: Change) -> BetweenRow:
+    sides = (of.before, of.after)
+    return BetweenRow(
+        **_row_data(of.after.phase, of.after.cell),
+        **_verdict_data(of.verdict, of.metric, of.after.reported_by),
+        before=of.before.throughput,
+        after=of.after.throughput,
+        bandwidth=Sides(*(side.bandwidth for side in sides)),
+        cpu_ns_per_item=Sides(*(CPU(side.client_cpu_ns, side.server_cpu_ns) for side in sides)),
+        peak_bytes=Sides(*(Peak(side.client_peak_bytes, side.server_peak_bytes) for side in sides)),
+    )
+
+
+def _verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> dict[str, Any]:
+    about = {"metric": metric.name, "reported_by": reported_by, "text": wording.verdict(verdict, metric)}
+    return {**structs.asdict(verdict), **about}
+
+
+def _row_data(phase: str, cell: Cell) -> dict[str, Any]:
+    return {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params), "engine": cell.asked}
+
+
+def _plain(data: Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(data)
+    return plain

@@ -349,7 +349,9 @@ def _describe_lead(of: Answer) -> str:
     cell, inverse = of.others[0]
     if inverse.ratio is not None and inverse.low is not None and inverse.high is not None:
         low, high = 1 / inverse.high, 1 / inverse.low
-        inverse = Verdict("faster", 1 / inverse.ratio, low, high, low - 1, inverse.blocks, None)
+        inverse = Verdict(
+            kind="faster", ratio=1 / inverse.ratio, low=low, high=high, bound=low - 1, blocks=inverse.blocks
+        )
     text, blocks = _at_least_faster(inverse, cell.label), f"{inverse.blocks} samples of each"
     if inverse.low is None or inverse.high is None or units.is_wide(inverse.low, inverse.high):
         return f"{text} ({SURE}; {blocks})"
