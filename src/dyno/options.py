@@ -74,9 +74,8 @@ class Option:
         if self.choices and value not in self.choices:
             raise UsageError(unknown_name_message(self.key, value, self.choices))
         if self.least is not None and not self.least <= value < math.inf:
-            if self.least == LEAST_MEMORY:
-                least = "50 MiB"
-            else:
+            least = "50 MiB"
+            if self.least != LEAST_MEMORY:
                 least = f"{self.least:g}"
             raise UsageError(f"{self.key}: expected at least {least}, got {value:g}")
         if self.least is not None and value > self.most:

@@ -113,9 +113,8 @@ class Turns:
 
     def blocks(self, test: str, metric: str, value: float) -> dict[int, float]:
         """Returns a test's values by turn: the earlier ones, and that of this turn."""
-        if self.earlier is None:
-            known = None
-        else:
+        known = None
+        if self.earlier is not None:
             known = self.earlier.tests.get(test)
         return {**({} if known is None else known.values(metric)), self.number: value}
 
@@ -203,10 +202,9 @@ class Bench:
             raise ValueError(f"{test} was measured already: name the second one, name=...")
         refusal = None
         try:
+            samples = 1
             if session.turns is None:
                 samples = session.samples
-            else:
-                samples = 1
             result = measure_calls(function, arguments, samples, session.seconds, check, setup, inflight)
         except UsageError as error:
             refusal = str(error)
@@ -242,9 +240,8 @@ class Bench:
             raise ValueError(f"{name} was recorded already")
         measurement.figures[name] = {"value": value, "unit": unit}
         line, failure = f"{measurement.name}: {name} {value:,}{unit and ' '}{unit}", None
-        if before is None:
-            test = None
-        else:
+        test = None
+        if before is not None:
             test = before.tests.get(measurement.name)
         old = None if test is None else test.figures.get(name)
         if isinstance(old, (int, float)):
@@ -308,9 +305,8 @@ def _compare(session: Session, test: str, result: Measured, margin: float) -> tu
     figure = f"{write(value.median)} {metric}"
     if value.low is not None:
         figure += f" [95 %: {write(value.low)} – {write(value.high)}]"
-    if session.before is None:
-        known = None
-    else:
+    known = None
+    if session.before is not None:
         known = session.before.tests.get(test)
     before = {} if known is None else known.values(metric)
     if not before:
@@ -404,10 +400,9 @@ class Collector:
             from dyno.stats.two_runs import GATE_CONFIDENCE
 
             if self._measurements:
+                by = None
                 if session.metric == "memory":
                     by = MEMORY
-                else:
-                    by = None
                 lines.append(wording.explain_ratios(session.paired, wording.level(GATE_CONFIDENCE), by))
             lines += [
                 f"{before.path} was measured with {name} {then}, and this is {name} {now}"

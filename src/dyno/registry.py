@@ -104,10 +104,9 @@ def _load(kind: str, name: str) -> object:
     known = _sources(kind)
     if name not in known:
         # Also suggest engines by title: no engine is called 'zodb', but several titles have that word.
+        titles = {}
         if kind == "engine":
             titles = {spec.name: spec.title.lower().replace("'s", "") for spec in engines()}
-        else:
-            titles = {}
         kin = [other for other, title in titles.items() if name.lower() in re.findall(r"[\w.]+", title)]
         raise UsageError(unknown_name_message(kind, name, known, kin))
     module, _, attribute = known[name].partition(":")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from typing import get_type_hints
 
-from pages.text import WRITTEN, code, docstrings, table, type_of
+from pages.formats import described, plain, type_of
+from pages.text import WRITTEN, code, table
 
 from dyno.contracts.settings import SWITCH
-from dyno.fields import CELLS, FIELDS, JSON, SAMPLES, Counted, Field, Sample
+from dyno.fields import CELLS, FIELDS, JSON, SAMPLES, Field, Sample
 from dyno.options import OPTIONS, Option, PlanOptions
 
 OPTIONS_PAGE = """\
@@ -61,13 +63,19 @@ The columns of these fields in [CSV and Parquet](columns.md).
 
 
 def measured() -> Iterable[Sequence[str]]:
-    described = {**docstrings(Counted), **docstrings(Sample)}
+    texts = described(Sample)
+    hints = get_type_hints(Sample, include_extras=True)
     for field in FIELDS:
-        key = code(field.key if JSON in field.shown else "")
-        docs = described[field.name][1].rstrip(".")
-        ns = field.name.endswith("_ns") or "Histogram" in field.type
-        unit = "ns" if ns else "bytes" if "bytes" in field.name else ""
-        yield code(field.name), type_of(field.type), unit, field.merge, field.summary, key, docs
+        key = ""
+        if JSON in field.shown:
+            key = code(field.key)
+        unit = ""
+        if field.name.endswith("_ns") or "Histogram" in field.type:
+            unit = "ns"
+        elif "bytes" in field.name:
+            unit = "bytes"
+        kind = type_of(plain(hints[field.name]))
+        yield code(field.name), kind, unit, field.merge, field.summary, key, texts[field.name].rstrip(".")
 
 
 def columns(field: Field) -> Iterable[Sequence[str]]:
@@ -82,10 +90,12 @@ def flags(option: Option) -> str:
 
 
 def recorded() -> Iterable[Sequence[str]]:
-    described, options = docstrings(PlanOptions), {option.name: option for option in OPTIONS}
+    texts = described(PlanOptions)
+    hints = get_type_hints(PlanOptions, include_extras=True)
+    options = {option.name: option.docs for option in OPTIONS}
     for field in fields(PlanOptions):
-        annotation, docs = described[field.name]
-        yield code(f"plan.{field.name}"), type_of(annotation), docs.rstrip(".") or options[field.name].docs
+        docs = texts.get(field.name, "").rstrip(".") or options[field.name]
+        yield code(f"plan.{field.name}"), type_of(plain(hints[field.name])), docs
 
 
 def pages() -> dict[str, str]:

@@ -18,26 +18,6 @@ generated."""
 PRINTED = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 """A part of a page that a command of Dyno printed, such as `dyno selftest --tiers --markdown`."""
 LINK = re.compile(r"(\]\()(?![a-z]+:|#)([^)#\s]+)")
-TYPES = {
-    "Amount": "number",
-    "Annotated[float, Meta(gt=0, le=1)]": "number",
-    "Annotated[tuple[Point, ...], Meta(max_length=MOST_POINTS)]": "list",
-    "Change": "integer",
-    "Count": "integer",
-    "Histogram": "string",
-    "Mapping[Text, Count]": "object",
-    "Mapping[Text, Count | None]": "object",
-    "Mapping[Text, Fact]": "object",
-    "Mapping[Text, Machine]": "object",
-    "Mapping[Text, Histogram | None]": "object",
-    "None": "null",
-    "Positive": "integer",
-    "Residency": "object",
-    "Text": "string",
-    "Used": "object",
-    "bool": "boolean",
-    "list[Text]": "list",
-}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -58,13 +38,6 @@ def docstrings(kind: type) -> dict[str, tuple[str, str]]:
             text = ast.literal_eval(after.value) if isinstance(after, ast.Expr) else ""
             described[node.target.id] = ast.unparse(node.annotation), " ".join(text.split())
     return described
-
-
-def type_of(annotation: str) -> str:
-    """JSON type of a field with this annotation."""
-    kind = annotation.removesuffix(" | None")
-    known = [TYPES[kind]] if kind in TYPES else [TYPES[part] for part in kind.split(" | ")]
-    return " or ".join([*known, *(["null"] if kind != annotation else [])])
 
 
 def filled(text: str, blocks: Mapping[str, Callable[..., str]]) -> str:

@@ -102,10 +102,9 @@ def _definition(original: Mapping[str, object]) -> tuple[dict[str, Any], dict[st
         name = table["file"] = f"{DATA_FOLDER}/{at}{file.suffix}"
         try:
             size = file.stat().st_size
+            content = None
             if size <= MOST_DATA:
                 content = file.read_bytes()
-            else:
-                content = None
         except OSError as error:
             raise UsageError(f"can't read the run's data file {file}: {error.strerror}") from None
         if content is None:

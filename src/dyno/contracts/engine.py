@@ -334,9 +334,8 @@ class EngineSpec:
         if self._not_for_this_python() or not (own.requires or more):
             return ""
         ports = [port.installation.requires for port in self.ports.values()]
-        if own.python:
-            command = ""
-        else:
+        command = ""
+        if not own.python:
             command = only_missing(own.requires, ports, more)
         return command or f"dyno install {self.name}"
 

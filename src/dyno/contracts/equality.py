@@ -75,10 +75,9 @@ def difference(got: object, right: object) -> str:
         return f"got {len(got)} items, expected {len(right)}: {shorten(longer[at])} is {what}"
     if type(right) is np.ndarray:
         if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
+            shape = ""
             if type(got) is np.ndarray:
                 shape = f" of {got.dtype}, {got.shape}"
-            else:
-                shape = ""
             return f"got {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
         got, right = got.ravel(), right.ravel()
         at = next((at for at in range(len(right)) if not same(got[at : at + 1], right[at : at + 1])), 0)

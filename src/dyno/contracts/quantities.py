@@ -72,10 +72,9 @@ def gib(text: str) -> float:
 
 
 def _split_unit(text: str) -> tuple[Fraction, str]:
+    match = None
     if len(text) <= _LONGEST:
         match = _NUMBER.fullmatch(text.strip())
-    else:
-        match = None
     if match is None:
         raise ValueError("is no number")
     # Imported here because it would make `dyno list` 2 % slower.

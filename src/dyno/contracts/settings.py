@@ -73,9 +73,8 @@ class Setting(NamedTuple):
         try:
             return self.parse(resolve_address(str(text)) if self.address else str(text))
         except ValueError as error:
-            if self.address:
-                shown = ""
-            else:
+            shown = ""
+            if not self.address:
                 shown = f"={format_value(text)}"
             raise UsageError(f"{owner} {self.name}{shown}: {error}") from None
 
@@ -197,8 +196,7 @@ def unknown_name_message(what: str, word: object, names: Iterable[str], kin: Seq
     names, word = list(names), format_value(word)
     if not names:
         return f"{what} {shlex.quote(word)} is not known: there are none"
+    suggestion = ""
     if kin:
         suggestion = f"did you mean {' or '.join(filter(None, (', '.join(kin[:-1]), kin[-1])))}?"
-    else:
-        suggestion = ""
     return f"{what} {shlex.quote(word)} is not known; {suggestion or closest_match(word, names)}"

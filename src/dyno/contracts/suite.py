@@ -291,9 +291,8 @@ class Job:
 
     def remove(self, home: Path) -> None:
         """Removes the closed store in `home`, and the store's data on a server."""
-        if self.spec.server is None:
-            remove = None
-        else:
+        remove = None
+        if self.spec.server is not None:
             remove = self.spec.server.remove
         if remove is not None and home.exists():
             remove(home, self.options, self.server)

@@ -35,10 +35,9 @@ def probe(work: Path, seconds: float = SECONDS) -> dict[str, object]:
     """
     each_ns = round(seconds / 4 * 1e9)
     times_ns = flushes_ns(work, limit_ns=each_ns)
+    flushes = None
     if times_ns:
         flushes = round(len(times_ns) / sum(times_ns) * 1e9, 1)
-    else:
-        flushes = None
     figures: dict[str, object] = {**dict.fromkeys(NAMES), "flushes_per_second": flushes}
     with suppress(ImportError):
         import dyno._native
@@ -63,10 +62,9 @@ def load_cached(cache: Path, work: Path) -> dict[str, object] | None:
     """Returns the cached figures of this machine and the file system of `work`; None without valid ones."""
     with suppress(OSError, ValueError):
         cached = json.loads(_file(cache, work).read_text())
+        figures = {}
         if isinstance(cached, dict):
             figures = {name: cached.get(name) for name in NAMES}
-        else:
-            figures = {}
         numbers = [value for name, value in figures.items() if name != PROBED and value is not None]
         are_valid = all(type(value) in (int, float) and 0 < value < MOST for value in numbers)
         if numbers and are_valid and isinstance(figures[PROBED], str):

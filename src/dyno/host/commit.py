@@ -30,5 +30,4 @@ def _output(*words: str) -> str | None:
         done = subprocess.run([*GIT, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
         if done.returncode == 0:
             return done.stdout.decode(errors="replace").strip()
-        return None
     return None

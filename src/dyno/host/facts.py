@@ -91,9 +91,8 @@ def pressure(
     if before and after:
         total, own = after.total - before.total, difference(own_before, own_after)
         steal = _percent(after.steal - before.steal, total)
-        if own is None:
-            others = None
-        else:
+        others = None
+        if own is not None:
             others = _percent(after.busy - before.busy - own, total)
     return {
         "seconds": seconds,

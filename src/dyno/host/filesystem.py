@@ -59,16 +59,14 @@ def filesystem(work: Path, *, root: Path = ROOT) -> FileSystemFacts:
     with suppress(OSError):
         space = os.statvfs(work)
         total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
+    rotational = None
     if block:
         rotational = read_text(block / "queue/rotational")
-    else:
-        rotational = None
     # Leave out a source that identifies a server or a user: host:/export, //host/share, user@host.
     is_private = mount and re.search(r"[:@]|^//", mount.source) and not mount.source.startswith("/dev/")
+    pairs = []
     if mount:
         pairs = [(option, *option.partition("=")[::2]) for option in mount.options]
-    else:
-        pairs = []
     public = [option for option, name, value in pairs if name not in _PRIVATE_OPTIONS and "/" not in value]
     return {
         "mount_point": mount.point if mount else None,

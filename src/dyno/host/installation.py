@@ -165,10 +165,9 @@ def _receipt(prefix: Path) -> tuple[str, list[str]]:
     main, others = DISTRIBUTION, []
     with suppress(tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError):
         for entry in tomllib.loads(read_text(prefix / _RECEIPT) or "")["tool"]["requirements"]:
+            extras = ""
             if entry.get("extras"):
                 extras = f"[{','.join(entry['extras'])}]"
-            else:
-                extras = ""
             if entry["name"] == DISTRIBUTION:
                 source = next((entry[key] for key in _SOURCES if key in entry), DISTRIBUTION)
                 main = f"{source}{extras}"

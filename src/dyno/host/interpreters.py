@@ -49,7 +49,6 @@ def interpreter(engine: str, version: str) -> Path | None:
     with suppress(OSError):
         if (environment / MARK).exists() and python.exists():
             return python
-        return None
     return None
 
 

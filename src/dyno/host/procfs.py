@@ -37,18 +37,14 @@ def stat_words(process: Path) -> list[str]:
 
 def to_int(text: str | None) -> int | None:
     try:
-        if text is not None:
-            return int(text)
-        return None
+        return int(text or "")
     except ValueError:
         return None
 
 
 def to_float(text: str | None) -> float | None:
     try:
-        if text is not None:
-            return float(text)
-        return None
+        return float(text or "")
     except ValueError:
         return None
 

@@ -67,5 +67,4 @@ def read(path: Path) -> str | None:
             own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
             if own and not status.st_mode & _OTHERS_WRITE:
                 return file.read()
-            return None
     return None

@@ -90,9 +90,8 @@ def save(path: Path, measurements: Sequence[Measurement], seconds: float, turns:
     replaced when the new one is complete. Raises UsageError and OSError."""
     new = path.with_name(f".{path.name}.part")
     new.unlink(missing_ok=True)
-    if earlier is None:
-        cells = []
-    else:
+    cells = []
+    if earlier is not None:
         cells = [str(cell.name) for cell in earlier.cells]
     cells += [each.name for each in measurements if each.name not in cells]
     attempts = () if earlier is None else earlier.attempts

@@ -254,9 +254,8 @@ def run(arguments: Arguments) -> Result:
     is SUITE-DATE-TIME.json in the current directory. `work_dir` is the directory for the engines' data. Raises
     UsageError before any trial, and OSError if the results can't be saved.
     """
-    if arguments.path is None:
-        path = None
-    else:
+    path = None
+    if arguments.path is not None:
         path = Path(arguments.path)
     if arguments.resume and path is not None:
         chosen = plan.make_resumed(arguments, path)

@@ -210,9 +210,8 @@ class Scheduler:
             raise Refused(
                 f"{machine.host} has no Dyno ({why}): install it there, in the environment of Dask's worker"
             )
-        if isinstance(raised, tasks.ChildDied):
-            kind = ""
-        else:
+        kind = ""
+        if not isinstance(raised, tasks.ChildDied):
             kind = f"{type(raised).__name__}: "
         raise RuntimeError(f"{machine.host}: {kind}{why}")
 

@@ -39,8 +39,6 @@ class Arrivals:
             every = self._last_ns + np.cumsum(self._rng.exponential(self._gap_ns, count * self._clients))
             if count:
                 self._last_ns = float(every[-1])
-            else:
-                self._last_ns = self._last_ns
             due = every[self._client :: self._clients]
         else:
             # Computed by multiplication rather than by adding up, so that no rounding error grows.
@@ -49,8 +47,6 @@ class Arrivals:
         rounded: Times = np.rint(due).astype(np.int64)
         if count:
             self.last_ns = int(rounded[-1])
-        else:
-            self.last_ns = self.last_ns
         return rounded
 
     def take_until(self, moment_ns: int) -> int:

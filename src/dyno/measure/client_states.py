@@ -73,10 +73,9 @@ class ClientStates:
     def _blocked_in(self, late: Sequence[int]) -> str:
         """Returns the kernel's function in which a single late client sleeps, in brackets; '' if it is not known."""
         thread = int(self._threads[late[0]])
+        function = None
         if thread and len(late) == 1:
             function = read_text(Path(f"/proc/{thread}/wchan"))
-        else:
-            function = None
         if function and function != "0":
             return f" ({function.partition('.')[0]})"
         return ""

@@ -80,9 +80,8 @@ class Task:
         if self.group is not None:
             return self.group.client(client)
         if self.connections or self.server or self.share is not None:
-            if self.share is None:
-                whole_ns = 0
-            else:
+            whole_ns = 0
+            if self.share is not None:
                 whole_ns = self.pace.limit_ns
             return SingleClient(BatchRules(True, self.connections or 1, whole_ns))
         if self.pace.rate is None:

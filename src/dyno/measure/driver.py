@@ -73,9 +73,8 @@ class Client:
         self._loop: Loop = pick(pace.loop)
         self._scheduler: BatchScheduler = scheduler or (SoloClient() if pace.rate is None else SingleClient())
         self._inputs = InputLoader(pace, position, self._scheduler, self._loop)
-        if pace.rate is None:
-            arrivals = None
-        else:
+        arrivals = None
+        if pace.rate is not None:
             arrivals = Arrivals(pace.rate, pace.arrivals, *position.of_all, pace.seed)
         self._queue = InputQueue(rounds, pace.duration_ns is not None, writes, arrivals)
         self._held = HeldTransaction()
@@ -235,16 +234,14 @@ class Client:
         origin = start - self._tally.elapsed_ns
         results = list[tuple[Slice, LoopResult]]()
         over = start
+        memory = None
         if self._scheduler.shared:
             memory = MemoryLimit(self._position.clients, start)
-        else:
-            memory = None
         for slice_ in self._queue.waiting:
             assert isinstance(slice_, Slice)
+            at = 0
             if self._scheduler.together and not results:
                 at = start
-            else:
-                at = 0
             result = run_slice(self._loop, slice_, deadline, self._held, origin, at)
             results.append((slice_, result))
             over = result.over
@@ -287,10 +284,9 @@ class Client:
 
         def record(time: BatchTime) -> None:
             tally = self._tally
+            failures = []
             if type(answer) is Failure:
                 failures = [answer]
-            else:
-                failures = []
             tally.bulk = True
             tally.operations += 1
             if not failures:

@@ -167,9 +167,8 @@ class NativeClients(Client):
         self._lanes = list[Lane]()
         for client, own in each.items():
             rate = pace.rate
-            if rate is None:
-                arrivals = None
-            else:
+            arrivals = None
+            if rate is not None:
                 arrivals = Arrivals(rate, pace.arrivals, client, clients, pace.seed)
             self._lanes.append(Lane(own, endless, self._writes, arrivals))
 
@@ -234,13 +233,11 @@ class NativeClients(Client):
                 lane.close()
 
     def _run(self, lanes: Sequence[Lane], start: int, length_ns: int, elapsed_ns: int | None = None) -> Sent:
-        if elapsed_ns is None:
-            dues = None
-        else:
+        dues = None
+        if elapsed_ns is not None:
             dues = [lane.due_times(start - elapsed_ns) for lane in lanes]
-        if dues is None:
-            moments = None
-        else:
+        moments = None
+        if dues is not None:
             moments = [due.tolist() for due in dues]
         most = HELD_BYTES // self._position.clients
         received = self._wire.run(moments, start, start + min(length_ns, FOREVER_NS), most, self._report_slow)

@@ -197,10 +197,9 @@ def chill(workload: Workload, job: Job) -> Residency:
     """
     if job.spec.in_memory:
         raise Absent("reads only from memory, so that it can't be cold")
+    own_files = []
     if isinstance(workload, FilesWorkload):
         own_files = list(workload.files())
-    else:
-        own_files = []
     if job.server is None and not [*workload.engine().files(), *own_files]:
         raise Absent("stores nothing in files, so that it can't be cold")
     workload.release()

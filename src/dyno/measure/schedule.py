@@ -183,14 +183,12 @@ class SharedClient(_BatchClient):
         board.most[self._client] = most
         self._wait(State.CHECKS)
         active = board.operations > 0
+        elapsed = 0
         if active.any():
             elapsed = int(board.done[active].max()) - self._start
-        else:
-            elapsed = 0
+        full = 0
         if active.all():
             full = int(board.idle.min()) - self._start
-        else:
-            full = 0
         time = BatchTime(max(elapsed, 0), max(full, 0))
         self._planner.add(time)
         return time

@@ -83,9 +83,8 @@ class InputQueue:
                 first = next(work.feed, ())
                 self.waiting.append(replace(work, feed=chain([first] if first else (), work.feed)))
             elif work is not None:
-                if self._arrivals is None:
-                    due = None
-                else:
+                due = None
+                if self._arrivals is not None:
                     due = self._arrivals.take(len(work.arguments))
                 self.waiting.append(self._slice_type(work, due))
             elif not self._endless or not self._round_has_work:

@@ -206,11 +206,8 @@ class Tally(Counted):
             moved = sum(size for size, answer in sizes if type(answer) is not Failure)
             self.bytes = (self.bytes or 0) + moved
         if work.parts is not None and good:
-            parts = work.parts(good)
-        else:
-            parts = {}
-        for part, spans in parts.items():
-            self.by_part.setdefault(part, Recorder()).add(spans)
+            for part, spans in work.parts(good).items():
+                self.by_part.setdefault(part, Recorder()).add(spans)
 
     def add_spans(self, ends: Times, spans: Times) -> None:
         """Adds operations that succeeded, in the order of their ends, which count from the start of the phase."""
@@ -272,11 +269,9 @@ class Tally(Counted):
 
 
 def _sum(mine: int | None, other: int | None) -> int | None:
-    if mine is None or other is None:
-        if mine is None:
-            return other
-        return mine
-    return mine + other
+    if mine is None:
+        return other
+    return mine + (other or 0)
 
 
 def _largest(mine: Ordered | None, other: Ordered | None) -> Ordered | None:

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -20,7 +20,7 @@ from dyno import registry
 from dyno.contracts import declarations
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.declarations import EngineError, InvalidValue, convert_engine_errors, exception_text, typed_text
-from dyno.contracts.decoded_types import Resources, Used
+from dyno.contracts.decoded_types import Fact, Resources, Used
 from dyno.contracts.model import Absent, Caveat, Refused, Unavailable, Value, Wrong
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.roles import OpeningWorkload, TrialFactsWorkload
@@ -165,20 +165,16 @@ def _run_trial(request: TrialRequest, reporter: Reporter, spent: Stopwatch) -> R
         stack.enter_context(finally_(workload.close))
         spent.lap("dataset")
         _run_phases(workload, suite, job, request, reporter, spent)
+        trial_facts: Mapping[str, Fact] = {}
         if isinstance(workload, TrialFactsWorkload):
             trial_facts = workload.trial_facts()
-        else:
-            trial_facts = {}
         facts = declarations.checked_values(trial_facts, f"suite {suite.name}: facts")
         reporter.report(TrialFacts(facts))
         reporter.report(PhaseBegan("close"))
         # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
         if pids := server_pids(job):
-            peaks = [peak_resident_bytes(pid) for pid in pids]
-            if None in peaks:
-                peak = None
-            else:
-                peak = sum(peak or 0 for peak in peaks)
+            peaks = [peak for pid in pids if (peak := peak_resident_bytes(pid)) is not None]
+            peak = sum(peaks) if len(peaks) == len(pids) else None
             return _resources({**asdict(of_tree(pids)), "peak_resident_bytes": peak})
     return _resources()
 
@@ -210,9 +206,8 @@ def _remove_stores(request: TrialRequest, reporter: Reporter) -> Resources:
         shown = {**job.options, URL: mask_password(str(job.options[URL]))}
         homes = namespace.stores(job.home)
         for name in homes:
-            if declared.removal is None:
-                command = ""
-            else:
+            command = ""
+            if declared.removal is not None:
                 command = declared.removal(name, shown)
             reporter.report(StoreFound(name, command))
         for name, home in homes.items():
@@ -235,9 +230,8 @@ def _rights_checked(job: Job) -> Iterator[None]:
     except (Refused, Wrong):
         raise
     except Exception as error:
-        if job.spec.server is None:
-            right = None
-        else:
+        right = None
+        if job.spec.server is not None:
             right = job.spec.server.missing_right
         if right is None or job.server is None or job.server.own:
             raise
@@ -312,12 +306,10 @@ def _describe_engine(workload: Workload, job: Job, remote: bool) -> EngineDescri
     with convert_engine_errors(name, "reading its caveats"):
         every = chain(job.spec.caveats, engine.caveats(), workload.caveats(), added_caveats)
         caveats = declarations.checked_caveats(every, f"{where}: caveats")
-    if job.spec.server is None:
-        gives = None
-    else:
+    gives = None
+    if job.spec.server is not None:
         gives = job.spec.server.gives
+    tier = None
     if gives is not None and foreign:
         tier = gives(engine)
-    else:
-        tier = None
     return EngineDescribed(tier, version, settings, caveats)

@@ -89,10 +89,9 @@ def _step(scheduler: Scheduler, runners: Mapping[str, _Runner], plan: str, tell:
             continue
         if runner.future is None:
             _cut(runner.file)
+            so_far = b""
             if runner.file.exists():
                 so_far = runner.file.read_bytes()
-            else:
-                so_far = b""
             runner.machine, runner.away_since = machine, None
             runner.future = scheduler.submit(machine, tasks.run_plan, plan, so_far)
             tell(f"{host}: {'continues' if so_far else 'begins'}")

@@ -166,13 +166,11 @@ def execute(
     with ExitStack() as stack:
         lock = stack.enter_context(results.Lock())
         # Before anything starts: the file may be of another plan.
+        earlier = None
         if resume and path.exists():
             earlier = _resume(plan, path, lock)
-        else:
-            earlier = None
-        if earlier is None:
-            attempts = []
-        else:
+        attempts = []
+        if earlier is not None:
             attempts = list(earlier.attempts)
         # The plan then has the addresses of the resources that are held until the run ends.
         addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}

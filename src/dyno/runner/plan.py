@@ -100,9 +100,8 @@ class Plan(PlanOptions):
     def pace(self, cell: Cell, trial: Trial | None = None) -> Pace:
         """Returns the duration and the rate of a cell's phases. A probe's trial has its own. Null engines
         are measured briefly, because their operations hardly vary."""
-        if cell.params[RATE.name] == UNPACED:
-            rate = None
-        else:
+        rate = None
+        if cell.params[RATE.name] != UNPACED:
             rate = float(cell.params[RATE.name])
         most = math.inf
         if is_reference(self.cells, cell):
@@ -264,10 +263,9 @@ def _check_searched(plan: Plan) -> None:
         raise UsageError("limit and the parameter rate exclude each other: a search chooses its rates")
     (phase,) = plan.measured_phases
     if phase.reported or phase.temperature == "cold" or any(phase.ignores_rate(cell.params) for cell in plan.cells):
+        why = "it is cold"
         if phase.reported:
             why = "an outside tool does the work"
-        else:
-            why = "it is cold"
         if phase.temperature != "cold" and not phase.reported:
             why = phase.one_call or "one call does it all"
         raise UsageError(f"limit: phase {phase.name} can't be offered at a rate: {why}")

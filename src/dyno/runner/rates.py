@@ -59,10 +59,9 @@ def _reasons(phases: Sequence[Phase], paced: Sequence[Cell]) -> Iterator[str]:
         if not any(phase.ignores_rate(cell.params) for cell in paced):
             continue
         name, equals, _ = phase.one_call.partition("=")
+        reason = "one call does it all"
         if equals:
             reason = f"{phase.one_call} makes each one call; -p {name}=1 paces them"
-        else:
-            reason = "one call does it all"
         if phase.reported:
             reason = "an outside tool does the work"
         by_reason.setdefault(reason, []).append(phase.alias or phase.name)

@@ -252,10 +252,9 @@ def find_unavailable(suite: Suite, engines: Iterable[EngineEntry]) -> dict[str, 
     reasons: dict[str, str] = {}
     for named in map(parse_entry, engines):
         declared = registry.attempt("engine", named.name)
+        spec = None
         if isinstance(declared, EngineSpec):
             spec = registry.reduce_to_suite(suite, declared)
-        else:
-            spec = None
         if spec is None:
             reasons[named.asked] = f"it is not an engine of suite {suite.name}"
         elif (why := spec.explain_unavailability(spec.resolve(named.options))) is not None:
@@ -344,10 +343,9 @@ def mask_addresses(spec: EngineSpec, options: Mapping[str, Value], addresses: di
     """Returns the options with masked addresses. Adds the unmasked addresses to `addresses`."""
     shown = dict(options)
     for setting in spec.options:
+        address = ""
         if setting.address:
             address = str(options.get(setting.name, ""))
-        else:
-            address = ""
         if (name := mask_argument(address)) != address:
             shown[setting.name] = name
             if addresses.setdefault(name, address) != address:

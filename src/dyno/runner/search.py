@@ -186,10 +186,9 @@ def _confirms(stage: str, confirmed: int) -> Iterator[int]:
     if stage == LAST:
         yield 0
         return
+    rest = 0
     if stage == CONFIRM:
         rest = ROUND - confirmed % ROUND - 1
-    else:
-        rest = 0
     while rest + confirmed + ROUND <= FEWEST_CONFIRMED:
         rest += ROUND
     yield from range(rest, -1, -ROUND)
@@ -228,9 +227,8 @@ def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -
     saturated = lower < -SATURATED or upper > SATURATED
     if width <= (NARROW_SATURATED if saturated else NARROW) or number >= MOST_EXPLORES:
         return None
-    if saturated:
-        share = 0.5
-    else:
+    share = 0.5
+    if not saturated:
         share = min(max(-lower / (upper - lower), 0.1), 0.9)
     return held.rate + share * (broken.rate - held.rate)
 

@@ -165,9 +165,8 @@ def run_trial(
         home.mkdir()
         request = _request_trial(plan, cell, trial, home, context.datasets.path(trial.cell))
         peak_bytes = _run_worker(plan, request, plan.interpreter(cell), context, report)
-        if report.outcome == "ok":
-            printed = None
-        else:
+        printed = None
+        if report.outcome != "ok":
             printed = _tail(output, report)
     except OSError as error:
         if error.errno in SCARCE and not report.begun:

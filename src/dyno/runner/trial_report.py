@@ -165,10 +165,9 @@ class TrialReport:
             why = f"Dyno's own check of the answers took more than {plan.timeout:g} s"
             self.outcome, self.why = verdict, f"{why}: use less data, or raise --timeout"
         elif verdict == "timeout":
+            checks = ""
             if self.check_ns >= 1e9:
                 checks = f" and {self.check_ns / 1e9:.0f} s of Dyno's own checks"
-            else:
-                checks = ""
             late = f": {self.late}" if self.late else ""
             self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s{checks}{late}"
         elif verdict == "out-of-memory":

@@ -218,15 +218,13 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
         if server := spec.create_server(home / "server", tier, options, 2):
             stack.callback(server.close)
             server.start()
+        suite = None
         if suite_name:
             suite = registry.suite(suite_name)
-        else:
-            suite = None
         # The checks have their own inputs. The parameters are needed only because the suite opens the port with them.
+        params = {}
         if suite:
             params = {**resolve(suite.params, {}, suite.name), "clients": 1}
-        else:
-            params = {}
         job = Job(spec, home, tier, options, params, seed=1, clients=2, server=server)
         stores = _Stores(job, suite)
         stack.callback(stores.close)

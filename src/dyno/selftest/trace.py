@@ -180,10 +180,9 @@ class _Follower:
         pending: list[Act] = []
         counted: list[Act] = []
         for call in self._calls:
+            match = None
             if call.name in _ACCESSES:
                 match = _MARK.search(call.arguments)
-            else:
-                match = None
             if match is None:
                 pending += self._acts(call)
                 continue

@@ -118,10 +118,9 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     valued = [(row, values) for row in cold if (values := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
     reached = {row.temperature for row in rows}
+    requested = "none"
     if reached & {"hot", "lukewarm"}:
         requested = "hot"
-    else:
-        requested = "none"
     if "cold" in reached or any(map(was_evicted, rows)):
         requested = "cold"
     limited = tuple(row.cell for row in cold if row.limit is not None and not used.needs)

@@ -159,9 +159,8 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
     still = min(opened, key=lambda sample: sample.elapsed_ns / (sample.wall_ns or 1), default=None)
     if still is not None and (percent := (1 - still.elapsed_ns / (still.wall_ns or 1)) * 100) > STOOD_PERCENT:
         seconds = (still.wall_ns or 1) / 1e9
-        if still.due is None:
-            offered = ""
-        else:
+        offered = ""
+        if still.due is not None:
             offered = f"{still.due / seconds:,.0f} operations a second were offered and "
         served = (still.operations - still.errors) / seconds
         short = f"stood {percent:.0f} %"
@@ -214,10 +213,9 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _machines(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about clients on other machines."""
+    consequence = ""
     if row.limit is not None:
         consequence = _ROWS["not compared"]["text"]
-    else:
-        consequence = ""
     for each in find_doubts(row.samples, row.latency_ns["p50"], consequence):
         yield _doubt(each.code, each.short, each.sentence, **each.values)
 
@@ -258,9 +256,8 @@ def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if longest is None or longest <= max(STALL_NS, STALL_TIMES * typical):
         return
     worst = max(row.samples, key=lambda sample: percentiles([sample.histogram])["max"] or 0)
-    if worst.slowest_at_ns is None:
-        moment = ""
-    else:
+    moment = ""
+    if worst.slowest_at_ns is not None:
         moment = f" at {worst.slowest_at_ns / 1e9:.1f} s"
     began = moment and f", and began{moment} of the phase"
     short = f"stall {longest / 1e9:.1f} s{moment}"
@@ -270,9 +267,8 @@ def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
 def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if row.temperature == "lukewarm":
         percent = row.resident_percent
-        if percent is None:
-            resident = ""
-        else:
+        resident = ""
+        if percent is not None:
             resident = f"; {percent:.1f} % of its files were in the page cache"
         yield _doubt("lukewarm", "lukewarm", resident=resident)
 
@@ -281,10 +277,9 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about clients that may be the limit themselves, and about clients that share cores. See
     `dyno.stats.load_limit` for rows that are not compared."""
     available = run.header.host.cpu.usable_cores
+    consequence = ""
     if row.limit is not None:
         consequence = _ROWS["not compared"]["text"]
-    else:
-        consequence = ""
     clients = 0.0
     for sample in (sample for sample in row.samples if not sample.machines):
         used = client_percent(sample, available)
@@ -352,10 +347,9 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
     failed = [attempt for attempt in row.attempts if attempt.outcome != "ok"]
     if failed and row.valid:
         outcomes = ", ".join(sorted({attempt.outcome for attempt in failed}))
+        where = ""
         if failed[0].phase:
             where = f" (in {failed[0].phase})"
-        else:
-            where = ""
         counts = {"failed": len(failed), "attempts": len(row.attempts)}
         yield _doubt("attempts", outcomes, None, first=failed[0].why, where=where, **counts)
 

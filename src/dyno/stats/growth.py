@@ -190,10 +190,9 @@ def growths(
     """Returns the growth of every engine and phase with several values of the parameter, in the order of the run. A
     value whose phase was ended by its budget is left out, because its time depends on the budget; the growth names
     it. `also`: further parameters of the fit. The kind TRIAL has one growth of each engine."""
+    parts = []
     if kind == TRIAL:
         parts = growths(run, parameter, held_out, also)
-    else:
-        parts = []
     names = (parameter, *also)
     fitted = list[Growth]()
     for key, group in _groups(run, names, kind).items():

@@ -112,10 +112,9 @@ def leftovers(directories: Sequence[str], servers: Sequence[str]) -> Iterator[Fi
     """Yields a finding on what an earlier run left in the work directory, if anything."""
     if directories:
         count = f"{len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
+        running = ""
         if servers:
             running = f" and the running server{'s' * (len(servers) > 1)} {', '.join(servers)}"
-        else:
-            running = ""
         where = ", ".join(directories[:3]) + (", …" if len(directories) > 3 else "")
         yield _make_finding("left-behind", "warn" if servers else "ok", left=f"{count}{running}: {where}")
 
@@ -169,18 +168,16 @@ def _processor(host: Host) -> Iterator[Finding]:
         yield _make_finding("governor", "warn", governor=cpu.governor)
     if cpu.governor is None and cpu.virtualised:
         yield _make_finding("virtual-machine", "ok")
-    if host.wakeups is None:
-        wake_up = None
-    else:
+    wake_up = None
+    if host.wakeups is not None:
         wake_up = host.wakeups.cost_ns
     if wake_up is not None and wake_up > SLOW_WAKE_UP_NS:
         yield _make_finding("wake-ups", "ok", micros=wake_up / 1000)
     source = host.clock.source
     cost = host.clock.cost_ns
     if source is not None and source not in _CHEAP_CLOCKS:
-        if cost is None:
-            price = ""
-        else:
+        price = ""
+        if cost is not None:
             price = f" ({cost:.0f} ns a reading)"
         yield _make_finding("clock-source", "warn", source=source, price=price)
     elif cost is not None and cost > SLOW_CLOCK_NS:
@@ -216,9 +213,8 @@ def shares(run: Run) -> list[CeilingShare]:
     for row in (row for row in summarize(run) if row.valid and row.samples and not row.cell.floor):
         commits = row.cell.tier is Tier.POWER and row.about.writes and not any(sample.bulk for sample in row.samples)
         rate = median(sample.operations / max(sample.elapsed_ns, 1) * 1e9 for sample in row.samples)
-        if row.bandwidth is None:
-            moved = None
-        else:
+        moved = None
+        if row.bandwidth is not None:
             moved = row.bandwidth.median
         cores = list[float]()
         for sample in row.samples:
@@ -226,10 +222,9 @@ def shares(run: Run) -> list[CeilingShare]:
             used = [usage.get(name) for usage in usages for name in ("user_ns", "system_ns")]
             if used and None not in used and sample.elapsed_ns > 0:
                 cores.append(sum(ns or 0 for ns in used) / sample.elapsed_ns)
+        flushed = None
         if commits and flushes:
             flushed = rate / flushes
-        else:
-            flushed = None
         bandwidth = moved / memory if moved and memory else None
         shares.append(
             CeilingShare(row, flushed, bandwidth, median(cores) if len(cores) == len(row.samples) else None)

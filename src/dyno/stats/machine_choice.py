@@ -211,10 +211,9 @@ def _lines(usable: Mapping[str, Mapping[Key, CellSummary]]) -> list[Line]:
         row, by = usable[names[0]][key], choose_metric([usable[name][key] for name in names])
         if len(names) > 1 and all(speeds(usable[name][key], by) for name in names):
             params = " ".join(f"{name}={value}" for name, value in row.cell.params.items())
+            alone = ""
             if by is CAPACITY:
                 alone = f"{row.phase} {row.cell.label} {params}"
-            else:
-                alone = ""
             work = Work(str(key[0]), row.cell.tier, row.temperature, by, alone)
             by_work.setdefault(work, []).append(key)
     lines = []

@@ -124,9 +124,8 @@ def why_no_figure(found: Searched, limits: Sequence[Limit]) -> str | None:
         return "it failed"
     between = f"between {0 if low is None else low:,.0f} and {high or 0:,.0f}/s"
     if kind == OUT_OF_TIME:
-        if found.bound_s is None:
-            bound = ""
-        else:
+        bound = ""
+        if found.bound_s is not None:
             bound = f"{found.bound_s:,.0f} s (--within) and "
         known = between if high else "no probe broke a limit"
         return f"out of time: no further probe fits into {bound}a trial's --timeout; {known}"

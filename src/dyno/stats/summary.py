@@ -277,9 +277,8 @@ def _cpu_ns(used: Mapping[str, int | None] | None, items: int, step_ns: int) -> 
         parts = [used.get(name) for name in ("user_ns", "system_ns")]
     else:
         parts = [None]
-    if None in parts:
-        whole = None
-    else:
+    whole = None
+    if None not in parts:
         whole = sum(part or 0 for part in parts)
     if whole is None or whole < LEAST_STEPS * step_ns or items <= 0:
         return None
@@ -342,10 +341,9 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
         return f"{ended.outcome}{where}: {ended.why}"
     if all(sample.items <= 0 for sample in samples):
         never_due = all(sample.due == 0 for sample in samples)
+        nothing = "nothing was done"
         if never_due:
             nothing = "no operation was due: measure for longer, by --duration"
-        else:
-            nothing = "nothing was done"
         return f"error: {samples[0].first_error or nothing}"
     # The mean over trials, because a trial that fails fast has many more operations. An outside tool repeats
     # transactions that the server aborts: these are counted as errors, but are not failures.
@@ -371,9 +369,8 @@ def widest(run: Run, until: float) -> str | None:
     wide = max(rows, key=_reach, default=None)
     if wide is None or _reach(wide) <= until:
         return None
-    if math.isinf(_reach(wide)):
-        text = "too few samples"
-    else:
+    text = "too few samples"
+    if not math.isinf(_reach(wide)):
         text = f"±{_reach(wide) * 100:.1f} %"
     return f"{wide.cell.asked} in {wide.phase}: {text}, wanted ±{until * 100:g} %"
 
@@ -385,9 +382,8 @@ def unsure_floors(run: Run) -> set[int]:
 
 
 def _reach(row: CellSummary) -> float:
-    if row.throughput is None:
-        reach = None
-    else:
+    reach = None
+    if row.throughput is not None:
         reach = row.throughput.reach
     if reach is None:
         return math.inf

@@ -231,16 +231,14 @@ def compare_speeds(
     if paired:
         ratios = [new[block] / old[block] for block in sorted(new) if block in old]
         fewest, ratio = len(ratios), median(ratios or [0.0])
+        middle = None
         if fewest >= FEWEST_TRIALS:
             middle = center(ratios)
-        else:
-            middle = None
     else:
         fewest, ratio = min(len(old), len(new)), median(new.values()) / median(old.values())
+        middle = None
         if fewest >= FEWEST_TRIALS:
             middle = compare_unpaired(list(new.values()), list(old.values()))
-        else:
-            middle = None
     return middle, judge(middle, ratio, fewest, margin, confidence)
 
 
@@ -263,15 +261,13 @@ def facts(run: Run, labels: Collection[str | None] = ()) -> dict[tuple[str, str]
     facts that change all the time. Engines come last, each with its version; rows with one of these labels are called
     by it, and have their engine and options too."""
     loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
+    names = {}
     if loops:
         names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")}
-    else:
-        names = {}
     tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
+    reported = {}
     if tools:
         reported = {"reported by": " and ".join(tools)}
-    else:
-        reported = {}
     loop = {name: " and ".join(values) for name, values in names.items()}
     dyno = {"version": run.header.dyno, **reported, "loop": loop}
     trees = {
@@ -314,9 +310,8 @@ def _engines(run: Run, labels: Collection[str | None]) -> dict[str, dict[str, ob
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         if attempt.version is not None and not cell.floor:
-            if attempt.tier is None:
-                tier = {}
-            else:
+            tier = {}
+            if attempt.tier is not None:
                 tier = {"tier": attempt.tier.value}
             code = from_facts(attempt.facts)
             imported = {} if code is None else code.to_facts()
@@ -361,10 +356,9 @@ def gate(of: Between, margin: float) -> list[GateResult]:
         ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
         threshold, times = _threshold(change, margin), change.metric.inverse
         verdict = decide(change.center, ratio, blocks, threshold, at in failed, len(of.changes), times)
+        state = "fine"
         if verdict.kind in ("slower", "unclear"):
             state = verdict.kind
-        else:
-            state = "fine"
         results.append(GateResult(change, state, verdict, math.exp(threshold)))
     return results
 
