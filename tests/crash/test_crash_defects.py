@@ -18,7 +18,7 @@ from dyno.crash.record import CrashRecord
 pytestmark = pytest.mark.usefixtures("processes")
 
 STATES = 200
-Recorder = Callable[[str], Record]
+Recorder = Callable[[str], CrashRecord]
 SEEDS = range(1, 6)
 DEFECTS = [name for name in toys.STORES if name not in toys.SOUND]
 

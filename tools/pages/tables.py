@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import get_type_hints
 
-from pages.formats import described, plain, type_of
+from pages.formats import meanings_of, plain, type_of
 from pages.text import WRITTEN, code, table
 
 from dyno.contracts.settings import SWITCH
@@ -63,7 +63,7 @@ The columns of these fields in [CSV and Parquet](columns.md).
 
 
 def measured() -> Iterable[Sequence[str]]:
-    texts = described(Sample)
+    texts = meanings_of(Sample)
     hints = get_type_hints(Sample, include_extras=True)
     for field in FIELDS:
         key = ""
@@ -90,7 +90,7 @@ def flags(option: Option) -> str:
 
 
 def recorded() -> Iterable[Sequence[str]]:
-    texts = described(PlanOptions)
+    texts = meanings_of(PlanOptions)
     hints = get_type_hints(PlanOptions, include_extras=True)
     options = {option.name: option.docs for option in OPTIONS}
     for field in fields(PlanOptions):
