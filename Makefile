@@ -44,6 +44,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	@if cargo fmt --version >/dev/null 2>&1; then cd rust && cargo fmt --all --check; fi
 	@if cargo clippy --version >/dev/null 2>&1; then cd rust && cargo clippy --quiet --release --locked -- -D warnings; fi
 	@$(WITH_BIN); if command -v actionlint >/dev/null; then actionlint .github/workflows/*.yml $(EXAMPLE); else echo "actionlint not found: workflows unchecked"; fi
