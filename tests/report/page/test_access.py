@@ -28,8 +28,7 @@ def draw_all(page: Any) -> None:
         page.wait_for_function("box => box.querySelector('.live svg')", arg=box.element_handle())
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1_200, 380])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1_200), ("dark", 380)])
 def test_axe_finds_no_violations(page_of_made: Path, visit: Callable[..., Any], scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
@@ -108,17 +107,18 @@ def test_headings_are_in_order_and_parts_have_landmarks(page_of_made: Path, visi
     assert page.evaluate("document.activeElement.id") == "main", "the skip link comes first"
 
 
-@pytest.mark.parametrize("width", [360, 800])
 def test_the_page_never_scrolls_sideways(
-    report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any], width: int
+    report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
     engines = [*ENGINES, *(f"engine-with-a-long-name-{n}:an_option=a-long-value" for n in range(4))]
     run = runfiles.write(tmp_path / "wide.json", tiers={Tier.POWER: engines}, samples=3)
-    page = visit(report(run), width=width)
-    draw_all(page)
-    for button in page.locator("button[data-table]:visible").all():
-        button.click()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    file = report(run)
+    for width in (360, 800):
+        page = visit(file, width=width)
+        draw_all(page)
+        for button in page.locator("button[data-table]:visible").all():
+            button.click()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_print_has_light_charts_and_all_tables(page_of_made: Path, visit: Callable[..., Any]) -> None:

@@ -18,23 +18,22 @@ SIZES = {"desk": (1_400, 900), "telephone": (390, 844)}
 BARS = ".relative ol:first-of-type li"
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
 def test_answer_and_bars_are_visible_without_scrolling(
-    page_of_made: Path, visit: Callable[..., Any], size: str, script: bool
+    page_of_made: Path, visit: Callable[..., Any], script: bool
 ) -> None:
-    width, height = SIZES[size]
-    page = visit(page_of_made, width=width, java_script_enabled=script)
-    page.set_viewport_size({"width": width, "height": height})
-    for wanted in (".headline strong", f"{BARS}:last-child .bar"):
-        box = page.locator(wanted).first.bounding_box()
-        assert box is not None and box["y"] + box["height"] <= height, wanted
-        assert box["x"] >= 0 and box["x"] + box["width"] <= width
-    answer, picture = (page.locator(wanted).first.bounding_box() for wanted in (".headline", ".relative"))
-    if size == "desk":
-        assert picture["x"] > answer["x"] + answer["width"] and picture["y"] < answer["y"] + answer["height"]
-    else:
-        assert picture["y"] >= answer["y"] + answer["height"]
+    page = visit(page_of_made, java_script_enabled=script)
+    for size, (width, height) in SIZES.items():
+        page.set_viewport_size({"width": width, "height": height})
+        for wanted in (".headline strong", f"{BARS}:last-child .bar"):
+            box = page.locator(wanted).first.bounding_box()
+            assert box is not None and box["y"] + box["height"] <= height, wanted
+            assert box["x"] >= 0 and box["x"] + box["width"] <= width
+        answer, picture = (page.locator(wanted).first.bounding_box() for wanted in (".headline", ".relative"))
+        if size == "desk":
+            assert picture["x"] > answer["x"] + answer["width"] and picture["y"] < answer["y"] + answer["height"]
+        else:
+            assert picture["y"] >= answer["y"] + answer["height"]
 
 
 def test_bar_lengths_match_figures_and_fastest_is_marked(page_of_made: Path, visit: Callable[..., Any]) -> None:
@@ -70,10 +69,10 @@ def test_phase_bars_match_overview_order_and_shares(
         assert [100 * width / max(widths) for width in widths] == pytest.approx(shares, abs=1)
 
 
-@pytest.mark.parametrize("width", [360, 390])
 def test_phone_shows_names_figures_and_verdicts_uncut(
-    report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any], width: int
+    report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
+    width = 360
     engines = ["short", *(f"engine-with-a-long-name-{n}:an_option=a-long-value" for n in range(3))]
     run = runfiles.write(tmp_path / "wide.json", tiers={Tier.PROCESS: engines})
     page = visit(report(run), width=width)

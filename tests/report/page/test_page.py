@@ -60,28 +60,27 @@ def heads(page: Any, name: str) -> list[str]:
     return figure(page, name).locator(".data caption").inner_text()
 
 
-@pytest.mark.parametrize("width", [400, 1_000, 1_400])
-def test_no_label_is_cut(
-    made: Path, report: Callable[..., Path], visit: Callable[..., Any], tmp_path: Path, width: int
-) -> None:
+def test_no_label_is_cut(made: Path, report: Callable[..., Path], visit: Callable[..., Any], tmp_path: Path) -> None:
     remarks = ["wide", "stall 0.1 s at 0.2 s", "cores 97 %", "harness 12 %", "short", "a-caveat-of-its-own"]
     header, *trials = [json.loads(line) for line in made.read_text().splitlines()]
     for trial in trials:
         trial["caveats"] = [{"code": code, "text": "is made up"} for code in remarks]
     run = tmp_path / "remarks.json"
     run.write_text("".join(json.dumps(line) + "\n" for line in [header, *trials]))
-    page = visit(report(run), width=width)
-    for name in DRAWN:
-        labels = figure(page, name).locator("svg text").all_text_contents()
-        # Only whole remarks are left out.
-        assert [each for each in labels if "…" in each and not each.endswith(", …")] == [], name
-        outside = page.locator(f"#chart-{name} svg").evaluate(
-            """svg => [...svg.querySelectorAll("text")].filter(
-              (text) => text.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1).length"""
-        )
-        assert outside == 0, name
-    if width > 600:
-        assert "stall 0.1 s at 0.2 s, …" in texts(page, "throughput")
+    file = report(run)
+    for width in (400, 1_000, 1_400):
+        page = visit(file, width=width)
+        for name in DRAWN:
+            labels = figure(page, name).locator("svg text").all_text_contents()
+            # Only whole remarks are left out.
+            assert [each for each in labels if "…" in each and not each.endswith(", …")] == [], name
+            outside = page.locator(f"#chart-{name} svg").evaluate(
+                """svg => [...svg.querySelectorAll("text")].filter(
+                  (text) => text.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1).length"""
+            )
+            assert outside == 0, name
+        if width > 600:
+            assert "stall 0.1 s at 0.2 s, …" in texts(page, "throughput")
 
 
 # -- charts ---------------------------------------------------------------------------------------------------
@@ -100,26 +99,38 @@ def drawn(page: Any, name: str, engines: Sequence[str] = (*ENGINES, "brief")) ->
     return {engine for engine, colour in zip(scale["domain"], scale["range"], strict=True) if colour in marks}
 
 
-def test_every_chart_has_marks_for_every_engine(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_default_view_describes_charts_and_marks_all_engines(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
+    chosen = page.evaluate("Object.fromEntries(new FormData(document.getElementById('filters')))")
+    assert (chosen["phase"], chosen["tier"]) == START, "the first phase that has latencies"
     for name in ("throughput", "latency", "series", "size"):
         assert drawn(page, name) == set(ENGINES), name
     # In the chart of ratios, colours show verdicts, and the baseline has no mark.
     assert figure(page, "ratios").locator("svg .mark-symbol.role-mark > path").count() == len(ENGINES) - 1
     assert all(engine.partition(":")[0] in texts(page, "ratios") for engine in ENGINES[1:])
+    for chart in FIXED:
+        drawing = figure(page, chart.name)
+        if drawing.is_visible():
+            label = drawing.locator(".canvas[role=img]").get_attribute("aria-label") or ""
+            assert chart.title in label and "read at tier process" in label
 
 
-def test_throughput_against_clients_has_marks_for_every_engine(
-    report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
+def test_sweep_over_clients_marks_all_engines_and_follows_filters(
+    page_of_clients: Path, visit: Callable[..., Any]
 ) -> None:
-    page = visit(report(clients))
+    page = visit(page_of_clients, "#run=0&phase=read&tier=process")
     assert drawn(page, "clients") == set(ENGINES)
     assert len(table(page, "clients")) == len(ENGINES) * 3
+    assert "three blocks" in figure(page, "ratios").inner_text() or "more sample" in texts(page, "ratios")
+    assert "clients 1" in heads(page, "throughput")
+    choose(page, **{"p.clients": "4"})
+    assert "clients 4" in heads(page, "throughput")
+    assert page.evaluate("location.hash").find("p.clients=4") > 0
+    # A chart that spans the parameter needs no choice of a value.
+    assert "clients 4" not in heads(page, "clients")
 
 
-def test_chart_without_data_is_omitted(
-    page_of_made: Path, report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
-) -> None:
+def test_chart_without_data_is_omitted(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     assert page.locator("#chart-clients").count() == 0, "a sweep is there where something is swept"
     assert page.locator("#chart-parts").count() == 0, "no engine tells parts"
@@ -127,8 +138,6 @@ def test_chart_without_data_is_omitted(
     assert [figure(page, name).is_visible() for name in DRAWN] == [True, True, False, False, True]
     choose(page, phase="read")
     assert all(figure(page, name).is_visible() for name in DRAWN)
-    page = visit(report(clients))
-    assert "three blocks" in figure(page, "ratios").inner_text() or "more sample" in texts(page, "ratios")
 
 
 def test_chart_tables_match_figures_of_results(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
@@ -168,12 +177,6 @@ def test_a_table_can_be_sorted(page_of_made: Path, visit: Callable[..., Any]) ->
 # -- filters --------------------------------------------------------------------------------------------------
 
 
-def test_default_view_is_first_phase_with_latencies(page_of_made: Path, visit: Callable[..., Any]) -> None:
-    page = visit(page_of_made)
-    chosen = page.evaluate("Object.fromEntries(new FormData(document.getElementById('filters')))")
-    assert (chosen["phase"], chosen["tier"]) == START, "the first phase that has latencies"
-
-
 def test_filters_update_charts_and_tables(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     choose(page, tier="process", phase="read")
@@ -194,11 +197,14 @@ def test_filters_update_charts_and_tables(page_of_made: Path, visit: Callable[..
     assert drawn(page, "throughput") == {"quick", "slow:cache_mib=8"}
 
 
-def test_ratios_use_the_selected_baseline(page_of_made: Path, visit: Callable[..., Any]) -> None:
+def test_baseline_and_floors_are_those_selected(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=0&phase=read&tier=process")
     assert {row[1] for row in table(page, "ratios")} == {"quick"}, "the best of the phase"
     choose(page, baseline="even")
     assert {(row[0], row[1]) for row in table(page, "ratios")} == {("quick", "even"), ("slow:cache_mib=8", "even")}
+    assert "nothing" not in [row[0] for row in table(page, "throughput")]
+    page.get_by_role("checkbox", name="nothing (floor)").check()
+    assert "nothing" in [row[0] for row in table(page, "throughput")]
 
 
 def test_charts_never_mix_tiers(page_of_made: Path, visit: Callable[..., Any]) -> None:
@@ -207,13 +213,6 @@ def test_charts_never_mix_tiers(page_of_made: Path, visit: Callable[..., Any]) -
         choose(page, tier=tier)
         for chart in DRAWN:
             assert {row[0] for row in table(page, chart)} <= engines
-
-
-def test_floors_are_shown_only_when_selected(page_of_made: Path, visit: Callable[..., Any]) -> None:
-    page = visit(page_of_made, "#run=0&phase=read&tier=process")
-    assert "nothing" not in [row[0] for row in table(page, "throughput")]
-    page.get_by_role("checkbox", name="nothing (floor)").check()
-    assert "nothing" in [row[0] for row in table(page, "throughput")]
 
 
 def test_address_restores_the_view(page_of_made: Path, visit: Callable[..., Any]) -> None:
@@ -320,18 +319,6 @@ def test_overview_link_selects_parameters(
         assert page.locator("#overview [aria-current]").count() == 1
 
 
-def test_parameter_filter_selects_its_value(
-    report: Callable[..., Path], clients: Path, visit: Callable[..., Any]
-) -> None:
-    page = visit(report(clients), "#run=0&phase=read&tier=process")
-    assert "clients 1" in heads(page, "throughput")
-    choose(page, **{"p.clients": "4"})
-    assert "clients 4" in heads(page, "throughput")
-    assert page.evaluate("location.hash").find("p.clients=4") > 0
-    # A chart that spans the parameter needs no choice of a value.
-    assert "clients 4" not in heads(page, "clients")
-
-
 def test_runs_of_same_name_are_shown_with_directory(
     report: Callable[..., Path], made: Path, clients: Path, tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
@@ -434,15 +421,6 @@ def test_client_and_server_cpu_time_accompany_throughput(page_of_made: Path, vis
 def _cells(line: Any) -> list[str]:
     found: list[str] = line.locator("th, td").all_inner_texts()
     return found
-
-
-def test_every_chart_has_a_description(page_of_made: Path, visit: Callable[..., Any]) -> None:
-    page = visit(page_of_made, "#run=0&phase=read&tier=process")
-    for chart in FIXED:
-        found = figure(page, chart.name)
-        if found.is_visible():
-            label = found.locator(".canvas[role=img]").get_attribute("aria-label") or ""
-            assert chart.title in label and "read at tier process" in label
 
 
 # -- light and dark -------------------------------------------------------------------------------------------------

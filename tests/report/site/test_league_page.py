@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from dyno.results import Attempt
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-WAIT_MS = 60_000
+LEAGUE = "league-records.html"
 SECOND = 10**9
 ENGINES = {Tier.PROCESS: ("alpha", "beta"), Tier.POWER: ("gamma", "delta")}
 SPEEDS = {"alpha": 1.0, "beta": 1.5, "gamma": 0.7, "delta": 1.2}
@@ -103,36 +103,6 @@ def built(home: Path, *runs: Path) -> Path:
     return home / "out"
 
 
-@pytest.fixture
-def tour(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens pages of a site. The test fails if a page requests other files or logs a message."""
-    contexts, complaints = [], []
-
-    def open_(site: Path, page: str = "league-records.html", width: int = 1_280, **context: Any) -> Any:
-        made = chromium.new_context(viewport={"width": width, "height": 900}, offline=True, **context)
-        contexts.append(made)
-        root = site.resolve().as_uri() + "/"
-
-        def requested(request: Any) -> None:
-            if not request.url.startswith((root, "blob:", "data:")):
-                complaints.append(f"requests {request.url}")
-
-        made.on("request", requested)
-        made.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-        made.on("weberror", lambda error: complaints.append(f"error: {error.error}"))
-        opened = made.new_page()
-        opened.set_default_timeout(WAIT_MS)
-        opened.goto(root + page)
-        if context.get("java_script_enabled", True):
-            opened.wait_for_selector("html.ready", state="attached")
-        return opened
-
-    yield open_
-    for made in contexts:
-        made.close()
-    assert complaints == []
-
-
 def rows(page: Any) -> list[list[str]]:
     """The visible rows, each with its tier first."""
     return [
@@ -150,7 +120,7 @@ def without_times(texts: list[list[str]]) -> list[list[str]]:
 def test_league_counts_machines_without_mixing_machines_or_tiers(site: Path, tour: Callable[..., Any]) -> None:
     """The largest machine is 50 times as fast as the smallest, and each engine has its own tier: any ratio of two
     machines or of two tiers would differ from the engines' ratios within a run."""
-    page = tour(site)
+    page = tour(site, LEAGUE)
     found = rows(page)
     repeated = "5 runs on 3 machines"
     assert without_times(found) == [
@@ -173,7 +143,7 @@ def test_league_counts_machines_without_mixing_machines_or_tiers(site: Path, tou
 
 
 def test_league_filters_recount_machines_and_persist_in_address(site: Path, tour: Callable[..., Any]) -> None:
-    page = tour(site)
+    page = tour(site, LEAGUE)
     whole = rows(page)
     assert page.locator("#selection").inner_text() == "4 of 4 comparisons"
     page.get_by_role("combobox", name="Tier").select_option("power")
@@ -196,8 +166,8 @@ def test_league_filters_recount_machines_and_persist_in_address(site: Path, tour
 
 
 def test_league_works_without_javascript_and_is_linked_everywhere(site: Path, tour: Callable[..., Any]) -> None:
-    plain = tour(site, java_script_enabled=False)
-    assert rows(plain) == rows(tour(site))
+    plain = tour(site, LEAGUE, java_script_enabled=False)
+    assert rows(plain) == rows(tour(site, LEAGUE))
     assert not plain.get_by_role("combobox", name="Year").is_visible()
     for address in ("index.html", "compare.html", "history.html"):
         page = tour(site, address)
@@ -205,12 +175,11 @@ def test_league_works_without_javascript_and_is_linked_everywhere(site: Path, to
         page.wait_for_url("**/league-records.html")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1_280, 360])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1_280), ("dark", 360)])
 def test_axe_finds_no_violations(site: Path, tour: Callable[..., Any], scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    page = tour(site, width=width, color_scheme=scheme)
+    page = tour(site, LEAGUE, width=width, color_scheme=scheme)
     found = Axe().run(page).response
     assert [(v["impact"], v["id"], [n["html"][:200] for n in v["nodes"]]) for v in found["violations"]] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -264,7 +233,7 @@ def bundle(runs: Path, tmp_path: Path) -> Path:
 def test_bundle_counts_as_a_run(runs: Path, bundle: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
     site = built(tmp_path, runs / "small-0.json", bundle)
     assert sorted(path.name for path in (site / "runs").iterdir()) == ["small-0.html", "theirs.html"]
-    (row, *_) = rows(tour(site))
+    (row, *_) = rows(tour(site, LEAGUE))
     assert "alpha is faster than beta on 1 of 2 machines" in row[2] and row[4] == "2 runs on 2 machines"
     assert "theirs.json" in (site / "runs" / "theirs.html").read_text()
 
@@ -275,7 +244,7 @@ def test_copies_of_a_run_count_once(runs: Path, bundle: Path, tmp_path: Path, to
     copy.write_bytes((runs / "large.json").read_bytes())
     site = built(tmp_path, bundle, runs, copy)
     assert not (site / "runs" / "theirs.html").exists(), "the run file is there"
-    assert {row[4] for row in rows(tour(site))} == {"5 runs on 3 machines"}
+    assert {row[4] for row in rows(tour(site, LEAGUE))} == {"5 runs on 3 machines"}
 
 
 @pytest.mark.claim("A site refuses a bundle that is damaged or contradicts itself")
