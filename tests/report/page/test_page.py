@@ -115,7 +115,7 @@ def test_default_view_describes_charts_and_marks_all_engines(page_of_made: Path,
             assert chart.title in label and "read at tier process" in label
 
 
-def test_sweep_over_clients_marks_all_engines_and_follows_filters(
+def test_sweep_over_clients_follows_filters_and_marks_engines(
     page_of_clients: Path, visit: Callable[..., Any]
 ) -> None:
     page = visit(page_of_clients, "#run=0&phase=read&tier=process")
