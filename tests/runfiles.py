@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from shell import DATA
 
 from dyno import results
 from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Caveat, Tier
 from dyno.fields import Sample
-from dyno.results import Attempt
+from dyno.results import Attempt, Run
 
 SECOND = 10**9
 ENGINES = ("quick", "even", "slow:cache_mib=8")
 PHASES = ("fill", "read", "scan")
 BULK = "fill"
+RECORDS_PHASES = ("insert-blind-indices", "rand-key")
 TIERS = {Tier.PROCESS: ENGINES, Tier.VOLATILE: ("brief",)}
 CPU = {"model": "A Processor", "logical_cores": 4, "available_cores": 4}
 # Facts of a quiet machine, except for its load.
@@ -137,3 +139,41 @@ def _attempt(cell: int, block: int, why: str | None, samples: tuple[Sample, ...]
         resources={},
         output=None,
     )
+
+
+def measured_records() -> Run:
+    """The run of `records` in tests/data with two more rows: a copy of sqlite's with an option, and a copy of lmdb's
+    as memory at the tier volatile, with null engines."""
+    stored = results.load(DATA / "run-schema-3.json")
+    sources = {cell.engine: at for at, cell in enumerate(stored.cells)}
+    rows = [("lmdb", {}), ("sqlite", {}), ("sqlite", {"cache_mib": 8}), ("memory", {}), ("null", {}), ("nullkv", {})]
+    cells: list[Cell] = []
+    attempts: list[Attempt] = []
+    for tier, engines in ((Tier.PROCESS, rows[:3] + rows[4:]), (Tier.VOLATILE, rows[3:])):
+        for engine, options in engines:
+            source = sources["lmdb" if engine == "memory" else engine]
+            for attempt in stored.attempts:
+                if attempt.cell == source:
+                    samples = [sample for sample in attempt.samples if sample.phase in RECORDS_PHASES]
+                    if engine == "memory":
+                        samples = [replace(sample, bytes_on_disk=None) for sample in samples]
+                        attempt = replace(attempt, caveats=())
+                    attempts.append(replace(attempt, cell=len(cells), samples=tuple(samples)))
+            cells.append(replace(stored.cells[source], engine=engine, options=options, tier=tier))
+    attempts.sort(key=lambda attempt: attempt.block)
+    header = {**stored.recorded, "plan": {**stored.recorded["plan"], "phases": list(RECORDS_PHASES)}}
+    return Run(stored.path, header, tuple(cells), tuple(attempts))
+
+
+def with_clients(run: Run, engines: Sequence[str], *clients: int) -> Run:
+    """The first block of these engines' rows without options, in the last phase, once for each number of clients."""
+    cells: list[Cell] = []
+    attempts: list[Attempt] = []
+    for number in clients:
+        for at, cell in enumerate(run.cells):
+            if cell.engine in engines and not cell.options:
+                (first,) = [each for each in run.attempts if each.cell == at and each.block == 0]
+                attempts.append(replace(first, cell=len(cells), samples=first.samples[-1:]))
+                cells.append(replace(cell, params={**cell.params, "clients": number}))
+    plan = {**run.recorded["plan"], "phases": run.recorded["plan"]["phases"][-1:], "samples": 1}
+    return replace(run, recorded={**run.recorded, "plan": plan}, cells=tuple(cells), attempts=tuple(attempts))

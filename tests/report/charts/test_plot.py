@@ -14,7 +14,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from shell import Ended, Shell, is_one_line, small
+import runfiles
+from madeup import written as written_run
+from runfiles import RECORDS_PHASES
+from shell import Ended, Shell, is_one_line
 
 from dyno.host import installation
 from dyno.report.charts import FIXED, vega
@@ -22,7 +25,6 @@ from dyno.report.charts import FIXED, vega
 pytestmark = pytest.mark.usefixtures("processes")
 
 NAMES = [chart.name for chart in FIXED]
-PHASES = "insert-blind-indices,rand-key"
 PANEL = ("--phase", "rand-key", "--tier", "process")
 """Selects one panel."""
 ENGINES = "lmdb,sqlite,sqlite:cache_mib=8,memory"
@@ -32,11 +34,9 @@ ENGINES = "lmdb,sqlite,sqlite:cache_mib=8,memory"
 def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
     """Two run files: four engines, and two engines with one and two clients."""
     home = tmp_path_factory.mktemp("plot")
-    shell = Shell(home, home / "work")
-    plan = small(phases=PHASES, param_records=100, samples=3)
-    assert shell.dyno("run", "records", "-e", ENGINES, *plan, "-o", "r.json").status == 0
-    plan = small(phases="rand-key", param_records=100, samples=1)
-    assert shell.dyno("run", "records", "-e", "lmdb,sqlite", *plan, "--clients", "1,2", "-o", "c.json").status == 0
+    run = runfiles.measured_records()
+    written_run(run, home / "r.json")
+    written_run(runfiles.with_clients(run, ("lmdb", "sqlite"), 1, 2), home / "c.json")
     return {name: (home / name).read_bytes() for name in ("r.json", "c.json")}
 
 
@@ -93,9 +93,9 @@ def test_chart_names_its_phase_parameters_and_rows(shell: Shell) -> None:
 def test_panel_titles_name_only_varying_values(shell: Shell) -> None:
     shown = texts(svg(shell, "--chart", "throughput"))
     panels = {text for text in shown if ", tier " in text}
-    assert panels == {f"{phase}, tier {tier}" for phase in PHASES.split(",") for tier in ("volatile", "process")}
+    assert panels == {f"{phase}, tier {tier}" for phase in RECORDS_PHASES for tier in ("volatile", "process")}
     assert "Throughput" in shown
-    assert {"Throughput: tier process", *PHASES.split(",")} <= set(
+    assert {"Throughput: tier process", *RECORDS_PHASES} <= set(
         texts(svg(shell, "--chart", "throughput", "--tier", "process"))
     )
     assert {"Throughput: rand-key, tier process", "clients=1", "clients=2"} <= set(
