@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from stat import S_ISREG
 from time import monotonic_ns, sleep, time_ns
 from typing import TYPE_CHECKING
 
 from dyno.contracts.declarations import checked_values
+from dyno.contracts.engine import Engine, Maintenance
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Absent, Phase, Wrong
 from dyno.contracts.pace import Pace
@@ -40,6 +41,7 @@ from dyno.measure.tally import Tally
 
 if TYPE_CHECKING:
     from dyno.contracts.decoded_types import Residency
+    from dyno.contracts.model import Fact
 
 
 class ServerDied(Exception):
@@ -62,6 +64,60 @@ class Stopwatch:
         self._since = now
 
 
+class _PhaseCounters:
+    """Counters of the server and the device, which are read when the clients start and again when they have ended."""
+
+    def __init__(self, workload: Workload, phase: Phase, job: Job, pace: Pace) -> None:
+        self._workload = workload
+        # Looked up here because a restarted server has other processes.
+        self.server = server_pids(job)
+        self._place = job.home
+        if isinstance(workload, PlacedWorkload):
+            self._place = workload.place() or job.home
+        self._maintenance: Maintenance | None = None
+        # Other runs don't ask, because an answer costs the engine time.
+        if pace.limits and phase.writes:
+            self._maintenance = job.spec.crashes.maintenance
+        self._maintained = 0
+        self._peaks_reset = False
+        self._read()
+
+    def _read(self) -> None:
+        self._served = of_tree(self.server)
+        self._device = device(self._place)
+
+    def begin(self) -> None:
+        """Called when the clients start, after the untimed round."""
+        if self._maintenance is not None and self._maintenance.times is not None:
+            self._maintained = self._maintenance.times(self._workload.engine())
+        self._peaks_reset = reset_peaks(with_descendants(self.server))
+        self._read()
+
+    def served(self) -> Usage:
+        """Returns the server's usage since the start."""
+        return of_tree(self.server) - self._served
+
+    def server_peak_bytes(self) -> int | None:
+        if self._peaks_reset:
+            return peaks_since_reset(with_descendants(self.server))
+        return None
+
+    def moved(self) -> dict[str, int | None]:
+        """Returns the bytes that the device has read and written since the start."""
+        moved = {name: difference(self._device[name], count) for name, count in device(self._place).items()}
+        # The counters of a device that was detached and attached again restart at 0.
+        return {name: gain if gain is None or gain >= 0 else None for name, gain in moved.items()}
+
+    def maintained(self, engine: Engine) -> dict[str, int | None]:
+        """Returns how often the engine has done its maintenance since the start, by the maintenance's name."""
+        maintenance = self._maintenance
+        if maintenance is None or maintenance.do is None:
+            return {}
+        if maintenance.times is None:
+            return {maintenance.what: None}
+        return {maintenance.what: max(maintenance.times(engine) - self._maintained, 0)}
+
+
 def measure_phase(
     workload: Workload,
     phase: Phase,
@@ -78,50 +134,29 @@ def measure_phase(
     # A floor engine stores nothing that could be cold. It is measured without the eviction, for the harness's cost.
     cold = phase.temperature == "cold" and not job.spec.floor
     residency = chill(workload, job) if cold else None
-    # Looked up here because a restarted server has other processes.
-    server = server_pids(job)
-    place = (workload.place() if isinstance(workload, PlacedWorkload) else None) or job.home
-    served_before, device_before, peaks_reset = of_tree(server), device(place), False
+    counters = _PhaseCounters(workload, phase, job, pace)
+    server = counters.server
     spent.lap("rest")
 
-    # Other runs don't ask, because an answer costs the engine time.
-    maintenance = job.spec.crashes.maintenance if pace.limits and phase.writes else None
-    done_before = 0
-
     def begin_counting() -> None:
-        nonlocal served_before, device_before, done_before, peaks_reset
         spent.lap("hot")
-        if maintenance is not None and maintenance.times is not None:
-            done_before = maintenance.times(workload.engine())
-        peaks_reset = reset_peaks(with_descendants(server))
-        # Read again when the clients start, after the untimed round.
-        served_before, device_before = of_tree(server), device(place)
+        counters.begin()
 
     tally = run(workload, phase, job.clients, job.spec.clients, pace, begin_counting, server, announce)
     # A node that the workload has killed is no longer among the server's processes.
     if not all(is_running(pid) for pid in server if pid in server_pids(job)):
         # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.
         raise ServerDied("its server ended in the middle of the phase")
-    served = of_tree(server) - served_before
-    server_peak_bytes = peaks_since_reset(with_descendants(server)) if peaks_reset else None
-    moved = {name: difference(device_before[name], count) for name, count in device(place).items()}
-    # The counters of a device that was detached and attached again restart at 0.
-    moved = {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
+    served, server_peak_bytes = counters.served(), counters.server_peak_bytes()
+    moved = counters.moved()
     mine = measure_own()
     spent.lap("phase")
     # If the clients were processes of their own, this opens the engine, and its background threads continue their
     # work.
     engine = workload.engine()
-    done = {}
-    if maintenance is not None and maintenance.do is not None:
-        times = maintenance.times
-        done = {maintenance.what: None if times is None else max(times(engine) - done_before, 0)}
+    maintained = counters.maintained(engine)
     settled = settle(server) if phase.writes else None
-    wrote = (
-        tally.usage.written_bytes,
-        (measure_own() - mine).written_bytes,
-        (of_tree(server) - served_before).written_bytes,
-    )
+    written = [each.written_bytes for each in (tally.usage, measure_own() - mine, counters.served())]
     announce()
     if not tally.void and not job.spec.floor:
         try:
@@ -129,43 +164,56 @@ def measure_phase(
         except Wrong as wrong:
             tally.void = str(wrong)
     spent.check_ns += tally.check_ns
-    payload_bytes = None
-    if isinstance(workload, PayloadWorkload):
-        payload_bytes = workload.payload_bytes(phase, tally.items)
-    measured, where = {name: getattr(tally, name) for name in COUNTED}, f"phase {phase.name}: facts"
+    bytes_on_disk = filesystem.size_on_disk(engine.files())
+    sample = _make_sample(workload, phase, job, tally)
+    return replace(
+        sample,
+        temperature=judge_temperature(phase, tally, residency, served),
+        residency=residency,
+        server=asdict(served) if server else None,
+        server_peak_bytes=server_peak_bytes,
+        device=moved,
+        bytes_on_disk=bytes_on_disk,
+        settled=settled,
+        written_bytes=None if None in written else sum(part or 0 for part in written),
+        maintenance=maintained,
+    )
+
+
+def _make_sample(workload: Workload, phase: Phase, job: Job, tally: Tally) -> Sample:
+    """Returns the sample with the figures of the tally and the suite's facts."""
+    counted = {name: getattr(tally, name) for name in COUNTED}
     histograms = {
         each.name: _encode_histograms(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS
     }
-    loaded = job.server is not None and not phase.reported
-    library_works = job.spec.server is not None and job.spec.server.library_works
-    return Sample(
-        **{**measured, **histograms, "void": tally.void},
+    payload_bytes = None
+    if isinstance(workload, PayloadWorkload):
+        payload_bytes = workload.payload_bytes(phase, tally.items)
+    facts: Mapping[str, Fact] = {}
+    if not tally.void:
+        facts = checked_values({**tally.facts, **workload.facts(phase)}, f"phase {phase.name}: facts")
+    sample = Sample(
+        **{**counted, **histograms, "void": tally.void},
         phase=phase.name,
         unit=phase.unit,
         clients=job.clients,
         threads=job.clients > 1 and job.spec.clients == "threads",
-        load=tally.load if loaded else None,
-        load_processes=tally.processes if loaded and not library_works else None,
         least_served=tally.least_served,
         fair_share=tally.fair_share,
         pause_cpu_ns=tally.pause_cpu_ns,
         slowest_at_ns=None if tally.slowest is None else tally.slowest[1],
         series=tally.points or tally.series.points(),
         machines=tally.machines,
-        temperature=judge_temperature(phase, tally, residency, served),
-        residency=residency,
         client=asdict(tally.usage),
-        server=asdict(served) if server else None,
         client_peak_bytes=tally.client_peak_bytes,
-        server_peak_bytes=server_peak_bytes,
-        device=moved,
-        bytes_on_disk=filesystem.size_on_disk(engine.files()),
-        settled=settled,
-        written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
-        maintenance=done,
         payload_bytes=payload_bytes,
-        facts={} if tally.void else checked_values({**tally.facts, **workload.facts(phase)}, where),
+        facts=facts,
     )
+    if job.server is None or phase.reported:
+        return sample
+    if job.spec.server is not None and job.spec.server.library_works:
+        return replace(sample, load=tally.load)
+    return replace(sample, load=tally.load, load_processes=tally.processes)
 
 
 def server_pids(job: Job) -> list[int]:

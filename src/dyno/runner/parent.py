@@ -144,6 +144,55 @@ def forecast_time(plan: Plan) -> tuple[int, float]:
     return trials, total
 
 
+@dataclass(frozen=True)
+class _RunFile:
+    """The locked run file, and its attempts so far."""
+
+    path: Path
+    lock: results.Lock
+    attempts: list[Attempt]
+
+    def store(self, attempt: Attempt) -> Attempt:
+        """Appends the attempt and returns it. If its values can't be stored, stores an attempt with the outcome
+        'error' instead. Raises RunFileLost."""
+        self.lock.check(self.path)
+        try:
+            results.append(self.path, attempt)
+        except UsageError as error:
+            self.lock.check(self.path)
+            why = sanitize(f"its results can't be stored: {error}", keep="")
+            lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
+            lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
+            attempt = replace(attempt, outcome="error", why=why, **lost)
+            results.append(self.path, attempt)
+        self.lock.check(self.path)
+        self.attempts.append(attempt)
+        return attempt
+
+    @contextmanager
+    def guard(self, fresh: bool) -> Iterator[None]:
+        """If the block fails, removes a new (`fresh`) file without a trial, and raises RunFileLost if the file is
+        gone or was changed."""
+        try:
+            self.lock.check(self.path)
+            yield
+        except BaseException as error:
+            if isinstance(error, (OSError, UsageError)):
+                self.lock.check(self.path)
+            if isinstance(error, UsageError):
+                try:
+                    results.load(self.path)
+                except UsageError:
+                    raise results.RunFileLost(self.path) from None
+            if fresh and not self.attempts:
+                with suppress(OSError, UsageError):
+                    self.lock.check(self.path)
+                    # An interruption may come between the writing of the first attempt and its addition to the list.
+                    if not results.load(self.path).attempts:
+                        self.path.unlink()
+            raise
+
+
 def execute(
     plan: Plan,
     path: Path,
@@ -169,9 +218,7 @@ def execute(
         earlier = None
         if resume and path.exists():
             earlier = _resume(plan, path, lock)
-        attempts = []
-        if earlier is not None:
-            attempts = list(earlier.attempts)
+        file = _RunFile(path, lock, list(earlier.attempts if earlier else ()))
         # The plan then has the addresses of the resources that are held until the run ends.
         addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
         plan = replace(plan, addresses={**plan.addresses, **addresses})
@@ -184,22 +231,22 @@ def execute(
             results.cut_incomplete_line(path)
             if plan.samples > earlier.plan.samples:
                 results.extend(path, plan.samples)
-        observer.begin(plan, attempts)
+        observer.begin(plan, file.attempts)
         worked = 0
         longest = 0.0
         began = time.monotonic()
-        with _keep_awake(plan) as still_awake, _run_file(path, earlier is None, attempts, lock):
+        with _keep_awake(plan) as still_awake, file.guard(earlier is None):
             observer.machine(results.load(path).header.host)
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
             context = TrialContext(limit, pools, datasets, still_awake, observer.leftover)
-            for trials in _blocks(plan, path, rule, observer, attempts):
-                before, started = len(attempts), time.monotonic()
+            for trials in _blocks(plan, path, rule, observer, file.attempts):
+                before, started = len(file.attempts), time.monotonic()
                 if worked and within is not None and started - began + longest > within:
                     break
                 pools.renew()
                 for trial in trials:
-                    _until_settled(plan, trial, path, lock, work, context, observer, attempts)
-                worked += len(attempts) > before
+                    _until_settled(plan, trial, file, work, context, observer)
+                worked += len(file.attempts) > before
                 longest = max(longest, time.monotonic() - started)
                 if worked == most:
                     break
@@ -219,30 +266,6 @@ def _blocks(
     floors = Floors(plan, path, rule)
     for number in numbers(plan, path, rule, observer.extended):
         yield floors.trials(number, attempts)
-
-
-@contextmanager
-def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: results.Lock) -> Iterator[None]:
-    """If the block fails, removes a new run file without a trial, and raises RunFileLost if the file is gone or was
-    changed."""
-    try:
-        lock.check(path)
-        yield
-    except BaseException as error:
-        if isinstance(error, (OSError, UsageError)):
-            lock.check(path)
-        if isinstance(error, UsageError):
-            try:
-                results.load(path)
-            except UsageError:
-                raise results.RunFileLost(path) from None
-        if fresh and not attempts:
-            with suppress(OSError, UsageError):
-                lock.check(path)
-                # An interruption may come between the writing of the first attempt and its addition to `attempts`.
-                if not results.load(path).attempts:
-                    path.unlink()
-        raise
 
 
 def _check_confinement(plan: Plan, home: Path) -> None:
@@ -319,17 +342,15 @@ def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:
 def _until_settled(
     plan: Plan,
     trial: Trial,
-    path: Path,
-    lock: results.Lock,
+    file: _RunFile,
     work: work_directory.WorkDirectory,
     context: TrialContext,
     observer: ProgressListener,
-    attempts: list[Attempt],
 ) -> None:
     """Attempts the trial as often as the plan allows, and appends each attempt to the run file. Attempts of an
     earlier, interrupted run count. Raises RunFileLost."""
     cell = plan.cells[trial.cell]
-    earlier = [a for a in attempts if (a.cell, a.block) == (trial.cell, trial.block)]
+    earlier = [a for a in file.attempts if (a.cell, a.block) == (trial.cell, trial.block)]
     if earlier and earlier[-1].outcome in SETTLED:
         return
     for number in range(len(earlier), plan.retries + 1):
@@ -341,26 +362,8 @@ def _until_settled(
         attempt = run_trial(plan, cell, trial, number, home, context, observer.phase)
         # Called before the attempt is stored, so that an attempt during which a core slept is discarded.
         context.still_awake()
-        attempt = _store(path, lock, attempt)
-        attempts.append(attempt)
+        attempt = file.store(attempt)
         context.datasets.remove_finished(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return
-
-
-def _store(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
-    """Appends the attempt to the run file and returns it. If its values can't be stored, stores an attempt with the
-    outcome 'error' instead. Raises RunFileLost."""
-    lock.check(path)
-    try:
-        results.append(path, attempt)
-    except UsageError as error:
-        lock.check(path)
-        why = sanitize(f"its results can't be stored: {error}", keep="")
-        lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
-        lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
-        attempt = replace(attempt, outcome="error", why=why, **lost)
-        results.append(path, attempt)
-    lock.check(path)
-    return attempt

@@ -169,20 +169,7 @@ def make(request: RunRequest) -> Plan:
     that can't run here."""
     request.check()
     pick(request.loop or "auto")
-    suite = registry.suite(request.suite)
-    if isinstance(suite, RequestDefinedSuite):
-        entries = [suite.parse_entry(each) if isinstance(each, str) else each for each in request.engines]
-        request = replace(request, engines=entries)
-    definition: dict[str, Any] | None = None
-    if request.definition is not None:
-        definition = inline_definition(suite, request.definition, request.base)
-    elif isinstance(suite, RequestDefinedSuite):
-        definition = suite.derive_definition(request.engines, request.params, request.base)
-    if definition is not None:
-        suite = registry.suite(request.suite, definition)
-    if not suite.phases:
-        how = suite.defined_by if isinstance(suite, DefinableSuite) else "in the suite"
-        raise UsageError(f"suite {suite.name} has no phases of its own: define them {how}")
+    request, suite, definition = _define_suite(request)
     name = request.preset or DEFAULT_PRESET
     if name not in suite.presets:
         raise UsageError(unknown_name_message(f"suite {suite.name}: preset", name, suite.presets))
@@ -193,30 +180,16 @@ def make(request: RunRequest) -> Plan:
     _check_used(suite, request.params, phases)
     native = [phase for phase in phases if any(_can_load(suite, phase, params) for params in combinations)]
     rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
-    engines = {row.spec.name for row in rows}
-    for variant, declared in variants_of(suite).items():
-        if not declared.everywhere and not engines & declared.options.keys():
-            left_out.append(f"variant {variant}: it has settings of {', '.join(declared.options)} only")
+    left_out += _list_unused_variants(suite, rows)
     if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):
         _check_native(suite, phases, combinations, own=definition is not None)
-    until, within = _resolve_ending(request, preset, len(rows) * len(combinations))
-    samples = request.samples or (preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS))
-    if len(rows) * len(combinations) > MOST_CELLS:
-        raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells: expected at most {MOST_CELLS:,}")
+    cells = len(rows) * len(combinations)
+    if cells > MOST_CELLS:
+        raise UsageError(f"the plan has {cells:,} cells: expected at most {MOST_CELLS:,}")
     addresses: dict[str, str] = {}
     rows = [row._replace(options=mask_addresses(row.spec, row.options, addresses)) for row in rows]
-    searched = {"arrivals": POISSON, "warmup": WARMUP_S, "duration": LEAST_S, "retries": 0} if request.limit else {}
-    options: dict[str, Any] = {
-        "budget": preset.budget,
-        **searched,
-        **requested_options(request),
-        "samples": 1 if request.limit else samples,
-        "limit": [limit.text for limit in parse_all(request.limit)] if request.limit else [],
-        "timeout": _timeout(request, preset, suite, rows, phases),
-        "until": until,
-        "within": within,
-        "least": preset.samples if request.until is None and until is not None else 1,
-    }
+    if not natively_loadable(suite, rows):
+        native = []
     plan = Plan(
         suite=suite.name,
         phases=phases,
@@ -225,15 +198,8 @@ def make(request: RunRequest) -> Plan:
             for row in rows
             for params in combinations
         ),
-        **options,
-        declared={
-            "preset": name,
-            "phases": [phase.to_json() for phase in suite.phases if phase.name in phases],
-            "layout": None if suite.layout is None else asdict(suite.layout),
-            "charts": [asdict(chart) for chart in suite.charts],
-            "native": native if natively_loadable(suite, rows) else [],
-            **({} if definition is None else {"definition": definition}),
-        },
+        **_resolve_options(request, suite, preset, rows, phases, cells),
+        declared=_declare_suite(suite, name, phases, native, definition),
         left_out=tuple(left_out),
         addresses=addresses,
         holds={
@@ -248,11 +214,77 @@ def make(request: RunRequest) -> Plan:
     if plan.limit:
         _check_searched(plan)
     check_rates(plan.measured_phases, plan.cells)
-    if plan.load_from is None and plan.plain_tcp:
-        raise UsageError("plain-tcp accepts a scheduler without TLS, and load-from names none")
     if plan.load_from is not None:
         check_remote(plan.load_from, plan.plain_tcp, suite, phases, rows)
+    elif plan.plain_tcp:
+        raise UsageError("plain-tcp accepts a scheduler without TLS, and load-from names none")
     return plan
+
+
+def _define_suite(request: RunRequest) -> tuple[RunRequest, Suite, dict[str, Any] | None]:
+    """Returns the request with parsed engines, and the suite with the definition that it is made from, if any. Raises
+    UsageError."""
+    suite = registry.suite(request.suite)
+    definition: dict[str, Any] | None = None
+    if isinstance(suite, RequestDefinedSuite):
+        entries = [suite.parse_entry(each) if isinstance(each, str) else each for each in request.engines]
+        request = replace(request, engines=entries)
+    if request.definition is not None:
+        definition = inline_definition(suite, request.definition, request.base)
+    elif isinstance(suite, RequestDefinedSuite):
+        definition = suite.derive_definition(request.engines, request.params, request.base)
+    if definition is not None:
+        suite = registry.suite(request.suite, definition)
+    if not suite.phases:
+        how = suite.defined_by if isinstance(suite, DefinableSuite) else "in the suite"
+        raise UsageError(f"suite {suite.name} has no phases of its own: define them {how}")
+    return request, suite, definition
+
+
+def _list_unused_variants(suite: Suite, rows: Sequence[EngineRow]) -> list[str]:
+    """Returns a line for each variant that has settings of other engines only."""
+    engines = {row.spec.name for row in rows}
+    return [
+        f"variant {name}: it has settings of {', '.join(variant.options)} only"
+        for name, variant in variants_of(suite).items()
+        if not variant.everywhere and not engines & variant.options.keys()
+    ]
+
+
+def _resolve_options(
+    request: RunRequest, suite: Suite, preset: Preset, rows: Sequence[EngineRow], phases: Sequence[str], cells: int
+) -> dict[str, Any]:
+    """Returns the options of the plan, by the names of their fields."""
+    until, within = _resolve_ending(request, preset, cells)
+    options: dict[str, Any] = {"budget": preset.budget}
+    if request.limit:
+        options |= {"arrivals": POISSON, "warmup": WARMUP_S, "duration": LEAST_S, "retries": 0}
+    options |= requested_options(request)
+    options |= {"samples": request.samples or preset.samples, "limit": [], "least": 1}
+    options |= {"until": until, "within": within, "timeout": _timeout(request, preset, suite, rows, phases)}
+    if request.limit:
+        options |= {"samples": 1, "limit": [limit.text for limit in parse_all(request.limit)]}
+    elif until is not None:
+        options["samples"] = request.samples or max(preset.samples, UNTIL_BLOCKS)
+        if request.until is None:
+            options["least"] = preset.samples
+    return options
+
+
+def _declare_suite(
+    suite: Suite, preset: str, phases: Sequence[str], native: Sequence[str], definition: dict[str, Any] | None
+) -> dict[str, object]:
+    """Returns the plan's field `declared`."""
+    declared: dict[str, object] = {
+        "preset": preset,
+        "phases": [phase.to_json() for phase in suite.phases if phase.name in phases],
+        "layout": suite.layout and asdict(suite.layout),
+        "charts": [asdict(chart) for chart in suite.charts],
+        "native": native,
+    }
+    if definition is not None:
+        declared["definition"] = definition
+    return declared
 
 
 def _check_searched(plan: Plan) -> None:

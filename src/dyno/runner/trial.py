@@ -155,17 +155,59 @@ def run_trial(
         plan = replace(plan, timeout=min(plan.timeout, trial.bound))
     started, begin = datetime.now(timezone.utc), monotonic_ns()
     report = TrialReport(on_phase, begin, plan.secrets)
+    before = facts.counters()
+    peak_bytes, printed, left = _report_trial(plan, cell, trial, home, context, report)
+    duration = monotonic_ns() - begin
+    suffered = facts.subtract_counters(before, facts.counters(), duration)
+    if plan.awake:
+        # The processes that keep cores awake are stalled whenever another process uses their core, which is no
+        # strain.
+        suffered["cpu_stall_ns"] = None
+    attempt = Attempt(
+        cell=trial.cell,
+        block=trial.block,
+        attempt=number,
+        outcome=report.outcome or "error",
+        why="; ".join(filter(None, (report.why, *left))) or None,
+        phase=None if report.outcome == "ok" else report.phase,
+        samples=tuple(report.samples),
+        started=started.isoformat(timespec="milliseconds"),
+        duration_ns=duration,
+        version=None,
+        settings=None,
+        caveats=(),
+        resources={**report.resources, "peak_anonymous_bytes": peak_bytes or None},
+        output=printed,
+        loop=report.loop,
+        absent=report.absent,
+        facts=report.facts,
+        stage=trial.stage,
+        rate=trial.rate,
+        spent_ns=report.spent_ns,
+        strain=suffered,
+    )
+    if (engine := report.engine) is None:
+        return attempt
+    return replace(
+        attempt, version=engine.version, settings=engine.settings, tier=engine.tier, caveats=engine.caveats
+    )
+
+
+def _report_trial(
+    plan: Plan, cell: Cell, trial: Trial, home: Path, context: TrialContext, report: TrialReport
+) -> tuple[int, str | None, list[str]]:
+    """Runs the trial and fills its report. Returns the peak of anonymous memory in bytes, the output of a failed
+    trial, and a line for each store that stays on a user's own server."""
     printed = None
     peak_bytes = 0
-    before = facts.counters()
     output = home.with_suffix(OUTPUT)
     request: TrialRequest | None = None
     left: list[str] = []
+    executable = plan.interpreter(cell)
     try:
         home.mkdir()
         request = _request_trial(plan, cell, trial, home, context.datasets.path(trial.cell))
-        peak_bytes = _run_worker(plan, request, plan.interpreter(cell), context, report)
-        printed = None
+        peak_bytes = _run_worker(plan, request, executable, context, report)
         if report.outcome != "ok":
             printed = _tail(output, report)
     except OSError as error:
@@ -178,43 +220,12 @@ def run_trial(
         try:
             if request is not None:
                 refused = report.outcome == "refused" or report.unavailable
-                executable = plan.interpreter(cell)
                 left = _remove_stores(request, refused, executable, context.pools, plan.secrets)
             for line in left:
                 context.warn(line)
         finally:
             _remove_home(home, output)
-    duration = monotonic_ns() - begin
-    suffered = facts.subtract_counters(before, facts.counters(), duration)
-    if plan.awake:
-        # The processes that keep cores awake are stalled whenever another process uses their core, which is no
-        # strain.
-        suffered["cpu_stall_ns"] = None
-    engine = report.engine
-    return Attempt(
-        cell=trial.cell,
-        block=trial.block,
-        attempt=number,
-        outcome=report.outcome or "error",
-        why="; ".join(filter(None, (report.why, *left))) or None,
-        phase=None if report.outcome == "ok" else report.phase,
-        samples=tuple(report.samples),
-        started=started.isoformat(timespec="milliseconds"),
-        duration_ns=duration,
-        version=None if engine is None else engine.version,
-        settings=None if engine is None else engine.settings,
-        tier=None if engine is None else engine.tier,
-        caveats=() if engine is None else engine.caveats,
-        resources={**report.resources, "peak_anonymous_bytes": peak_bytes or None},
-        output=printed,
-        loop=report.loop,
-        absent=report.absent,
-        facts=report.facts,
-        stage=trial.stage,
-        rate=trial.rate,
-        spent_ns=report.spent_ns,
-        strain=suffered,
-    )
+    return peak_bytes, printed, left
 
 
 def _run_worker(

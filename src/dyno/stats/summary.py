@@ -189,11 +189,7 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
     bandwidths = [sample.bytes_per_second for sample in counted if sample.per_second is not None]
     about = next((a for a in last if a.version is not None), None)
-    figures = {
-        each.key: _SUMMARIES[each.summary]([getattr(s, each.name) for s in counted])
-        for each in FIELDS
-        if each.summary in _SUMMARIES
-    }
+    figures = _summarize_fields(counted)
     figures |= {
         "reported_by": " and ".join(sorted({s.reported_by for s in every if s.reported_by is not None})) or None,
         "latency_by_kind_ns": _percentiles_of_each(declared.kinds, [s.by_kind for s in counted]),
@@ -230,6 +226,15 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         searched=search,
         **figures,
     )
+
+
+def _summarize_fields(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Returns the summaries of the measured quantities that the samples alone decide, by key."""
+    return {
+        each.key: _SUMMARIES[each.summary]([getattr(sample, each.name) for sample in samples])
+        for each in FIELDS
+        if each.summary in _SUMMARIES
+    }
 
 
 def _resident_percent(residencies: Sequence[Residency | None]) -> float | None:

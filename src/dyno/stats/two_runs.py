@@ -92,13 +92,8 @@ def confidence_of_each(runs: int) -> float:
     return 1 - (1 - CONFIDENCE) / runs
 
 
-def compare_runs(
-    before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN, confidence: float = CONFIDENCE
-) -> Between:
-    """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
-    rate. Raises UsageError for runs of two suites, for definitions of a suite that differ in more than the texts that
-    prepare its tables, for runs of which only one kept the cores awake, for runs of the same code in two
-    environments, and for runs without a common row."""
+def _check_comparable(before: Run, after: Run) -> None:
+    """Raises UsageError for runs of other work, and for runs of which only one kept the cores awake."""
     suites = before.plan.suite, after.plan.suite
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
@@ -109,6 +104,16 @@ def compare_runs(
             f"{awake[True]} was measured with --awake and {awake[False]} without, so every ratio would contain the"
             " cost of waking cores; measure both with --awake, or both without"
         )
+
+
+def compare_runs(
+    before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN, confidence: float = CONFIDENCE
+) -> Between:
+    """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
+    rate. Raises UsageError for runs of two suites, for definitions of a suite that differ in more than the texts that
+    prepare its tables, for runs of which only one kept the cores awake, for runs of the same code in two
+    environments, and for runs without a common row."""
+    _check_comparable(before, after)
     old, new = matched_rows([before, after])
     if not old.keys() & new.keys():
         raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")
