@@ -101,7 +101,9 @@ def compare(tools: dict[str, Tool], url: str, inflight: int, turns: int, seconds
     for name, figures in found.items():
         rate, cpu = (median(column) for column in zip(*figures, strict=True))
         ratios = [mine[1] / other[1] for mine, other in zip(found["dyno"], figures, strict=True)]
-        output = "" if name == "dyno" else f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        output = ""
+        if name != "dyno":
+            output = f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         print(f"  {name:<6}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{output}", flush=True)
 
 

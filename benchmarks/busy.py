@@ -102,7 +102,9 @@ class Proxy:
         self._draws = random.Random(1)
 
     def draw_s(self) -> float:
-        stall_s = STALL_S if self._draws.random() < self._stalls else 0.0
+        stall_s = 0.0
+        if self._draws.random() < self._stalls:
+            stall_s = STALL_S
         return self._draws.expovariate(1 / self._mean_s) + stall_s
 
     async def serve(self, path: str, log: Path) -> None:

@@ -68,7 +68,9 @@ def main() -> int:
     alone = bare[measuring]
     for what, found in (("ratio", ratios), ("of bare measuring loops", alone), ("of bare Python", bare[counting])):
         print(f"{what:27} {statistics.median(found):>12.2f}   ({min(found):.2f} to {max(found):.2f})")
-    return 0 if statistics.median(ratios) >= LEAST * statistics.median(alone) else 1
+    if statistics.median(ratios) >= LEAST * statistics.median(alone):
+        return 0
+    return 1
 
 
 def machine(loop: Bare, processes: int) -> float:

@@ -85,7 +85,9 @@ def main() -> int:
             print(f"{phase.name + ', CPU ns/op':24}{python:>12.0f}{native:>12.0f}{ratio:>10.2f}", end="")
             print(f"   ({min(ratios):.2f} to {max(ratios):.2f}), {args.engine}")
         workload.close()
-    return 0 if alone["native"] <= HALF * alone["python"] else 1
+    if alone["native"] <= HALF * alone["python"]:
+        return 0
+    return 1
 
 
 if __name__ == "__main__":

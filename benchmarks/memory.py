@@ -59,7 +59,9 @@ def main() -> int:
     print(
         f"peak               {peak / (1 << 20):.1f} MiB, {(peak - baseline) / (1 << 20):.1f} MiB above the baseline"
     )
-    return 0 if tally.operations == options.operations and peak - baseline < MOST_BYTES else 1
+    if tally.operations == options.operations and peak - baseline < MOST_BYTES:
+        return 0
+    return 1
 
 
 if __name__ == "__main__":

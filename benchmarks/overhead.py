@@ -107,7 +107,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.go_ycsb:
         build_go_ycsb()
-    return 0 if table(run(options.operations, options.rounds)) else 1
+    if table(run(options.operations, options.rounds)):
+        return 0
+    return 1
 
 
 if __name__ == "__main__":

@@ -64,7 +64,9 @@ def slope(operations: int, spend: Callable[[int], int], rounds: int) -> float | 
     smalls = [small for small, _ in pairs]
     gap = statistics.median(large - small for small, large in pairs)
     # Small runs are mostly start-up: their differences are not due to operations.
-    return gap / (operations - few) if gap > 2 * (max(smalls) - min(smalls)) else None
+    if gap > 2 * (max(smalls) - min(smalls)):
+        return gap / (operations - few)
+    return None
 
 
 def cpu_ns(command: Sequence[str], proof: str) -> int:
@@ -105,7 +107,9 @@ PYPERF_SCRIPT = 'import pyperf\npyperf.Runner().bench_func("no-op", callable, No
 
 
 def missing_pyperf() -> str | None:
-    return None if importlib.util.find_spec("pyperf") else "pip install pyperf"
+    if importlib.util.find_spec("pyperf"):
+        return None
+    return "pip install pyperf"
 
 
 def measure_pyperf(operations: int, rounds: int = ROUNDS) -> float | None:
@@ -120,7 +124,9 @@ def measure_pyperf(operations: int, rounds: int = ROUNDS) -> float | None:
 
 
 def missing_sysbench() -> str | None:
-    return None if shutil.which("sysbench") else "apt-get install sysbench"
+    if shutil.which("sysbench"):
+        return None
+    return "apt-get install sysbench"
 
 
 def measure_sysbench(operations: int, rounds: int = ROUNDS) -> float | None:
@@ -152,7 +158,9 @@ def missing_go_ycsb() -> str | None:
     if binary.is_file() and binary.stat().st_uid == binary.parent.stat().st_uid == os.getuid():
         return None
     build = "python benchmarks/peers.py --go-ycsb (builds it, for a minute or two)"
-    return build if shutil.which("go") else f"Go 1.18 or later on PATH, then {build}"
+    if shutil.which("go"):
+        return build
+    return f"Go 1.18 or later on PATH, then {build}"
 
 
 def build_go_ycsb() -> Path:
@@ -234,7 +242,9 @@ def main() -> int:
             version, note = peer.version(), peer.what
             try:
                 each = peer.measure(options.operations, ROUNDS)
-                figure = "unknown" if each is None else f"{each:.1f}"
+                figure = "unknown"
+                if each is not None:
+                    figure = f"{each:.1f}"
             except RuntimeError as error:
                 failed, note = True, f"failed: {error}"
         print(f"{peer.name:<10}{version:<10}{figure:>10}  {'yes' if peer.times_each else 'no':<12}{note}", flush=True)

@@ -168,7 +168,9 @@ def _compare(tools: dict[str, Tool], inflight: int, turns: int) -> None:
     for name, figures in found.items():
         rate, cpu = (median(column) for column in zip(*figures, strict=True))
         ratios = [mine[1] / other[1] for mine, other in zip(found["libcurl"], figures, strict=True)]
-        output = "" if name == "libcurl" else f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        output = ""
+        if name != "libcurl":
+            output = f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         print(f"  {name:<8}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{output}", flush=True)
 
 
@@ -188,7 +190,9 @@ def _ratio(one: CellSummary, other: CellSummary) -> str:
         for block, mine in zip(one.blocks, map(client_cpu_ns, one.samples), strict=True)
         if mine and (theirs := known.get(block))
     ]
-    return f"{median(found):.1f} ({min(found):.1f} to {max(found):.1f})" if found else ""
+    if found:
+        return f"{median(found):.1f} ({min(found):.1f} to {max(found):.1f})"
+    return ""
 
 
 if __name__ == "__main__":

@@ -137,7 +137,9 @@ class Bench:
 
         def turn(clients: int, offered: float | None = None) -> Turn:
             text, cpu_ns = ran(command(clients, offered), self.work)
-            response = None if offered is None else p99(text)
+            response = None
+            if offered is not None:
+                response = p99(text)
             return Turn(output_text(rate, text), cpu_ns / output_text(done, text), response)
 
         return turn
@@ -198,7 +200,9 @@ def postgresql(bench: Bench) -> Iterator[tuple[str, Contestant]]:
                 # pgbench's time begins before it connects, and may be over before 512 connections are there.
                 operations = SEEN if rate is None else bench.seconds * rate
                 how = ["-t", str(max(round(operations / clients), 1))]
-            paced = [] if rate is None else ["-R", f"{rate:.0f}", "-l", f"--log-prefix={LOG}"]
+            paced = []
+            if rate is not None:
+                paced = ["-R", f"{rate:.0f}", "-l", f"--log-prefix={LOG}"]
             return [*fixed, *how, *paced, "-c", str(clients), *words]
 
         return words_of
@@ -241,7 +245,9 @@ def mariadb(bench: Bench) -> Iterator[tuple[str, Contestant]]:
 
     def tool(command: Sequence[str]) -> Contestant:
         def words_of(clients: int, rate: float | None) -> Sequence[str]:
-            paced = [] if rate is None else [f"--rate={rate:.0f}"]
+            paced = []
+            if rate is not None:
+                paced = [f"--rate={rate:.0f}"]
             return [*command, f"--threads={clients}", f"--time={bench.seconds:.0f}", *paced, "run"]
 
         rate = r"transactions: +\d+ +\(([\d.]+) per sec"
@@ -327,7 +333,9 @@ def contest(
 
 
 def show(engine: str, clients: int, offered: float | None, seen: dict[str, list[Turn]]) -> None:
-    noun = "connection" if clients == 1 else "connections"
+    noun = "connections"
+    if clients == 1:
+        noun = "connection"
     title = f"{engine}, {clients} {noun}" + ("" if offered is None else f", {offered:,.0f} op/s offered")
     print(f"\n{title:<58}{'op/s':>10}{'client':>10}{'' if offered is None else 'p99':>10}")
     for name, turns in seen.items():

@@ -153,7 +153,9 @@ def compared(job: Job, args: argparse.Namespace, clients: int) -> float:
         pairs = []
         for turn in range(args.pairs):
             # Each side goes first equally often.
-            hand = by_hand(words[phase.name], environment, workload) if turn % 2 else None
+            hand = None
+            if turn % 2:
+                hand = by_hand(words[phase.name], environment, workload)
             if own is not None:
                 # A store of the same name is the same schema.
                 own._store = workload._store

@@ -68,7 +68,9 @@ def turn(engine: str, awake: bool, seconds: float, records: int) -> Turn:
         raise UsageError(f"{engine}: {row.why}")
     doubt = next((doubt.short for doubt in doubts(row, run) if doubt.code == "wake-ups"), "")
     host = run.header.host
-    cost = None if host.wakeups is None else host.wakeups.cost_ns
+    cost = None
+    if host.wakeups is not None:
+        cost = host.wakeups.cost_ns
     others = host.pressure.others_busy_percent
     return Turn(row.throughput.median, row.latency_ns["p50"], row.client_cpu_ns, doubt, cost, others)
 

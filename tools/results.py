@@ -43,7 +43,9 @@ def page(name: str, run: Run) -> str:
         plan = f"[plan]({name}.toml). To repeat it: `dyno run {name}.toml`."
         return "\n\n".join([f"{measured}, {plan}", text.as_markdown(run)])
     preset = replica.size(experiment, run)
-    size = "" if preset is None else f" --preset {preset}"
+    size = ""
+    if preset is not None:
+        size = f" --preset {preset}"
     usual = registry.suite(run.plan.suite).presets[run.header.preset or "quick"].samples
     if run.plan.samples != experiment.plan_at_preset(preset).get("samples", usual):
         size += f" --samples {run.plan.samples}"

@@ -87,7 +87,9 @@ class Turns:
             raise pytest.UsageError("--dyno-turns: expected --dyno-save FILE too, to which each turn adds a sample")
         self.planned = planned
         self.earlier = _read("save", path) if Path(path).exists() else None
-        run = None if self.earlier is None else self.earlier.run
+        run = None
+        if self.earlier is not None:
+            run = self.earlier.run
         if self.earlier is not None and run is None:
             raise pytest.UsageError(f"--dyno-save {path}: an earlier version wrote it: remove it")
         self.number = 0
@@ -243,7 +245,9 @@ class Bench:
         test = None
         if before is not None:
             test = before.tests.get(measurement.name)
-        old = None if test is None else test.figures.get(name)
+        old = None
+        if test is not None:
+            old = test.figures.get(name)
         if isinstance(old, (int, float)):
             if old:
                 change = (value - old) / abs(old)
@@ -319,7 +323,9 @@ def _compare(session: Session, test: str, result: Measured, margin: float) -> tu
         return f"{test}: {figure}, turn {turns.number + 1} of {turns.planned}: judged in the last", None
     verdict = judge_times(now, before, margin, session.paired)
     text = wording.format_gate_verdict(verdict, MEMORY if of_memory else THROUGHPUT)
-    what = "needs more memory" if of_memory else "is slower"
+    what = "is slower"
+    if of_memory:
+        what = "needs more memory"
     slower = f"{test} {what} than the baseline allows ({margin:.0%}): {text}"
     return f"{test}: {figure}, {text}", slower if verdict.kind == "slower" else None
 
@@ -369,7 +375,9 @@ class Collector:
             from dyno.library.baseline import save
 
             turns = self._config.stash[SESSION].turns
-            planned = 0 if turns is None else turns.planned
+            planned = 0
+            if turns is not None:
+                planned = turns.planned
             if turns is None or turns.earlier is None:
                 earlier = None
             else:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from pages.text import code, docstrings, table
 
 from dyno.contracts import engine, installation, roles, suite
 
-KINDS: dict[str, Any] = {
+KINDS: dict[str, type] = {
     "EngineSpec": engine.EngineSpec,
     "PortSpec": engine.PortSpec,
     "Installation": installation.Installation,
@@ -45,7 +44,7 @@ def list_methods(kind: type) -> list[tuple[str, str]]:
     return rows
 
 
-def describe(member: Any) -> str:
+def describe(member: object) -> str:
     return " ".join((inspect.getdoc(member) or "").split())
 
 

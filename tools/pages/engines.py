@@ -45,7 +45,9 @@ def path(spec: EngineSpec) -> Path:
 def shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) and abs(value) > 9999 else str(value)
+    if isinstance(value, int) and abs(value) > 9999:
+        return f"{value:,}"
+    return str(value)
 
 
 def source(spec: EngineSpec) -> str:
@@ -81,24 +83,28 @@ def requirements(spec: EngineSpec) -> Iterable[str]:
         if known:
             yield f"from {source}: " + ", ".join(code(each) + note for each, note in known.items())
     for program in spec.installation.programs:
-        how = "built by Go" if isinstance(program.source, GoModule) else "fetched by Maven"
+        how = "fetched by Maven"
+        if isinstance(program.source, GoModule):
+            how = "built by Go"
         yield f"{program.name} {program.version}, {how}"
 
 
 def facts(spec: EngineSpec) -> Iterable[tuple[str, str]]:
     needs = list(requirements(spec))
     yield "Suites", ", ".join(f"[{suite}](../suites/{suite}.md)" for suite, _ in suites(spec)) or "none yet"
-    yield "Install", code(f"dyno install {spec.name}") if needs else "nothing to install"
     if needs:
+        yield "Install", code(f"dyno install {spec.name}")
         yield "Needs", "; ".join(needs)
+    else:
+        yield "Install", "nothing to install"
     yield "Clients", SHARING[spec.clients]
-    yield "Runs", "by default" if spec.listing.by_default and not spec.listing.untested else "when it is named"
+    if spec.listing.by_default and not spec.listing.untested:
+        yield "Runs", "by default"
+    else:
+        yield "Runs", "when it is named"
     if spec.server is not None:
-        yield (
-            "Server",
-            "started by Dyno for each trial"
-            + (", or your own with `url`" if any(option.address for option in spec.options) else ""),
-        )
+        own = ", or your own with `url`" * any(option.address for option in spec.options)
+        yield "Server", f"started by Dyno for each trial{own}"
     if spec.in_memory:
         yield "Memory", "reads from memory only: no cold phases"
     if spec.listing.untested:
@@ -115,7 +121,9 @@ def tiers(spec: EngineSpec) -> str:
         )
         for tier, settings in spec.tiers.items()
     ]
-    text = table(("Tier", "An acknowledged write is", "Settings"), rows) if rows else "None: it stores nothing."
+    text = "None: it stores nothing."
+    if rows:
+        text = table(("Tier", "An acknowledged write is", "Settings"), rows)
     for port, own in declared:
         if own is not None and spec.tiers:
             text += f"\n\nThrough the port `{port}`: {code(*(tier.value for tier in own)) or 'it stores nothing'}."
@@ -152,7 +160,9 @@ def options(spec: EngineSpec) -> str:
         )
         for port, option in declared
     ]
-    return table(("Option", "Default", "Values", "Meaning"), rows) if rows else "None."
+    if rows:
+        return table(("Option", "Default", "Values", "Meaning"), rows)
+    return "None."
 
 
 def caveats(spec: EngineSpec) -> dict[str, str]:
@@ -186,30 +196,38 @@ def caveats_of(kind: Any) -> Mapping[str, str]:
     return found
 
 
-def literal(call: ast.Call, names: Mapping[str, Any]) -> tuple[str, str]:
+def literal(call: ast.Call, names: Mapping[str, object]) -> tuple[str, str]:
     """Code and text of a caveat that a call makes. What is known only when it runs is an ellipsis."""
     return text_of(call.args[0], names), text_of(call.args[1], names)
 
 
-def text_of(node: ast.expr, names: Mapping[str, Any]) -> str:
+def text_of(node: ast.expr, names: Mapping[str, object]) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
         return "".join(text_of(part, names) for part in node.values)
     if isinstance(node, ast.FormattedValue):
-        value = names.get(node.value.id) if isinstance(node.value, ast.Name) else None
-        return value if isinstance(value, str) else UNKNOWN
+        value = None
+        if isinstance(node.value, ast.Name):
+            value = names.get(node.value.id)
+        if isinstance(value, str):
+            return value
+        return UNKNOWN
     if isinstance(node, ast.Name) and isinstance(names.get(node.id), str):
         return str(names[node.id])
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         value = getattr(names.get(node.value.id), node.attr, None)
-        return value if isinstance(value, str) else UNKNOWN
+        if isinstance(value, str):
+            return value
+        return UNKNOWN
     return UNKNOWN
 
 
 def gaps(spec: EngineSpec) -> str:
     rows = [(code(gap.check), gap.kind, gap.reason) for gap in spec.gaps]
-    return table(("Check", "Kind", "Why it does not pass"), rows) if rows else ""
+    if rows:
+        return table(("Check", "Kind", "Why it does not pass"), rows)
+    return ""
 
 
 def page(spec: EngineSpec) -> str:

@@ -57,7 +57,9 @@ def phases(name: str) -> str:
 
 
 def described(phase: Phase) -> tuple[str, ...]:
-    ranked = "" if phase.metric == "throughput" else f", ranked by {phase.metric}"
+    ranked = ""
+    if phase.metric != "throughput":
+        ranked = f", ranked by {phase.metric}"
     measured = f"{phase.unit}s per second{ranked}" + ("; by an outside tool" if phase.reported else "")
     if phase.kinds:
         measured += f"; kinds: {code(*phase.kinds)}"
@@ -73,21 +75,29 @@ def parameters(name: str) -> str:
     every_phase = [phase.name for phase in suite.phases]
     rows = []
     for setting in (*suite.params, *plan.GENERAL.values()):
-        phases = code(*setting.phases) if 0 < len(setting.phases) < len(every_phase) / 2 else ""
+        phases = ""
+        if 0 < len(setting.phases) < len(every_phase) / 2:
+            phases = code(*setting.phases)
         rows.append((code(setting.name), default(setting), accepted(setting), setting.help, phases))
     return table(("Parameter", "Default", "Values", "Meaning", "Phases"), rows)
 
 
 def default(setting: Setting) -> str:
-    return code(shown(setting.default)) if setting.default != "" else ""
+    if setting.default != "":
+        return code(shown(setting.default))
+    return ""
 
 
 def presets(name: str) -> str:
     suite = registry.suite(name)
     rows = []
     for preset_name, preset in suite.presets.items():
-        params = code(units.params(preset.params)) if preset.params else "the defaults"
-        until = f", until {preset.until} or {preset.within:g} s" if preset.until else ""
+        params = "the defaults"
+        if preset.params:
+            params = code(units.params(preset.params))
+        until = ""
+        if preset.until:
+            until = f", until {preset.until} or {preset.within:g} s"
         rows.append(
             (
                 code(preset_name),

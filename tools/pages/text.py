@@ -35,7 +35,9 @@ def docstrings(kind: type) -> dict[str, tuple[str, str]]:
     described: dict[str, tuple[str, str]] = {}
     for node, after in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            text = ast.literal_eval(after.value) if isinstance(after, ast.Expr) else ""
+            text = ""
+            if isinstance(after, ast.Expr):
+                text = ast.literal_eval(after.value)
             described[node.target.id] = ast.unparse(node.annotation), " ".join(text.split())
     return described
 
@@ -52,7 +54,9 @@ def filled(text: str, blocks: Mapping[str, Callable[..., str]]) -> str:
 
 def by_hand(text: str) -> str:
     """The text of a page without what a tool or a command wrote."""
-    return "" if text.startswith(WRITTEN[:20], text.find("<!--")) else PRINTED.sub("", BLOCK.sub("", text))
+    if text.startswith(WRITTEN[:20], text.find("<!--")):
+        return ""
+    return PRINTED.sub("", BLOCK.sub("", text))
 
 
 def moved(text: str, source: Path, page: Path) -> str:

@@ -110,13 +110,14 @@ class _Strain(TypedDict, total=False):
 
 if TYPE_CHECKING:
     # Code reads and writes these tables by key.
+    _KeyedData = Mapping[str, Any]
     Used = Mapping[str, int | None]
-    Resources = Mapping[str, Any]
-    Residency = Mapping[str, Any]
-    Machine = Mapping[str, Any]
-    Point = Mapping[str, Any]
-    Loop = Mapping[str, Any]
-    Strain = Mapping[str, Any]
+    Resources = _KeyedData
+    Residency = _KeyedData
+    Machine = _KeyedData
+    Point = _KeyedData
+    Loop = _KeyedData
+    Strain = _KeyedData
 else:
     Used = _Used
     Resources = _Resources

@@ -128,7 +128,11 @@ def _cpu(root: Path) -> dict[str, object]:
     allowed = cpu_list(status[0]) if status else None
     cpus = root / "sys/devices/system/cpu"
     no_turbo, boost = read_text(cpus / "intel_pstate/no_turbo"), read_text(cpus / "cpufreq/boost")
-    turbo = no_turbo == "0" if no_turbo else boost == "1" if boost else None
+    turbo = None
+    if no_turbo:
+        turbo = no_turbo == "0"
+    elif boost:
+        turbo = boost == "1"
     governors = {read_text(file) for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {None}
     mhz = to_float(info.get("cpu MHz"))
     # Only x86 has a processor flag for virtual machines. None: unknown.

@@ -53,33 +53,39 @@ class FileSystemFacts(TypedDict):
 def filesystem(work: Path, *, root: Path = ROOT) -> FileSystemFacts:
     """Returns facts about the file system of an existing directory. None means unknown. Writes nothing."""
     work = Path(os.path.realpath(work))
-    mount = _mount_of(work, root)
-    block = _block_device(mount, root) if mount else None
-    total = free = None
+    facts: FileSystemFacts = {
+        "mount_point": None,
+        "type": None,
+        "device": None,
+        "options": None,
+        "ram_backed": None,
+        "network": None,
+        "rotational": None,
+        "write_cache": None,
+        "total_bytes": None,
+        "free_bytes": None,
+    }
     with suppress(OSError):
         space = os.statvfs(work)
-        total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
-    rotational = None
-    if block:
-        rotational = read_text(block / "queue/rotational")
+        facts["total_bytes"] = space.f_blocks * space.f_frsize
+        facts["free_bytes"] = space.f_bavail * space.f_frsize
+    if (mount := _mount_of(work, root)) is None:
+        return facts
+    facts["mount_point"] = mount.point
+    facts["type"] = mount.type
     # Leave out a source that identifies a server or a user: host:/export, //host/share, user@host.
-    is_private = mount and re.search(r"[:@]|^//", mount.source) and not mount.source.startswith("/dev/")
-    pairs = []
-    if mount:
-        pairs = [(option, *option.partition("=")[::2]) for option in mount.options]
-    public = [option for option, name, value in pairs if name not in _PRIVATE_OPTIONS and "/" not in value]
-    return {
-        "mount_point": mount.point if mount else None,
-        "type": mount.type if mount else None,
-        "device": mount.source if mount and not is_private else None,
-        "options": public if mount else None,
-        "ram_backed": _ram_backed(mount, block, root) if mount else None,
-        "network": mount.type in _NETWORK_TYPES if mount else None,
-        "rotational": None if rotational is None else rotational == "1",
-        "write_cache": read_text(block / "queue/write_cache") if block else None,
-        "total_bytes": total,
-        "free_bytes": free,
-    }
+    if mount.source.startswith("/dev/") or not re.search(r"[:@]|^//", mount.source):
+        facts["device"] = mount.source
+    pairs = [(option, *option.partition("=")[::2]) for option in mount.options]
+    facts["options"] = [option for option, name, value in pairs if name not in _PRIVATE_OPTIONS and "/" not in value]
+    block = _block_device(mount, root)
+    facts["ram_backed"] = _ram_backed(mount, block, root)
+    facts["network"] = mount.type in _NETWORK_TYPES
+    if block is not None:
+        facts["write_cache"] = read_text(block / "queue/write_cache")
+        if (rotational := read_text(block / "queue/rotational")) is not None:
+            facts["rotational"] = rotational == "1"
+    return facts
 
 
 def fsync_ns(work: Path, *, times: int = 20, limit_ns: int = 1_000_000_000) -> int | None:
@@ -169,7 +175,9 @@ def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
             return False
         return None
     backing = read_text(block / "loop/backing_file")
-    below = _mount_of(Path(backing), root) if backing else None
+    below = None
+    if backing:
+        below = _mount_of(Path(backing), root)
     if below and below.type in _RAM_TYPES:
         return True
     return block.name.startswith(("ram", "zram"))

@@ -39,7 +39,9 @@ def remove(path: Path) -> str | None:
     try:
         shutil.rmtree(path)
     except OSError as error:
-        as_root = "" if os.geteuid() == 0 else "as root, "
+        as_root = "as root, "
+        if os.geteuid() == 0:
+            as_root = ""
         remedy = f"{as_root}chattr -R -ia {path} && rm -r {path}"
         return f"{path} can't be removed ({error.strerror}: {error.filename}); {remedy}"
     return None

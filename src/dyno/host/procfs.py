@@ -185,10 +185,15 @@ class Ticks:
 
 def read_swap_counters(root: Path) -> tuple[int | None, int | None]:
     """Returns the bytes swapped in and out since boot."""
-    page = os.sysconf("SC_PAGE_SIZE")
     counters = dict(line.partition(" ")[::2] for line in read_lines(root / "proc/vmstat"))
-    pages_in, pages_out = (to_int(counters.get(name)) for name in ("pswpin", "pswpout"))
-    return None if pages_in is None else pages_in * page, None if pages_out is None else pages_out * page
+    return _page_bytes(counters.get("pswpin")), _page_bytes(counters.get("pswpout"))
+
+
+def _page_bytes(pages: str | None) -> int | None:
+    count = to_int(pages)
+    if count is None:
+        return None
+    return count * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)

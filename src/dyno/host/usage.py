@@ -65,8 +65,8 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Returns the sum of both; a figure is None if either value is None."""
-        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(Usage)}
-        return Usage(**{k: None if a is None or b is None else a + b for k, (a, b) in pairs.items()})
+        pairs = {f.name: [getattr(self, f.name), getattr(other, f.name)] for f in fields(Usage)}
+        return replace(UNKNOWN, **{name: sum(both) for name, both in pairs.items() if None not in both})
 
 
 NOTHING = Usage(0, 0, 0, 0, 0, 0, 0, 0)

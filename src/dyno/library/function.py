@@ -80,8 +80,11 @@ def measure_calls(
     if arguments is not None and not len(arguments):
         raise ValueError("arguments: expected at least one, got none")
     why = explain_unmeasurable(function)
-    if inflight > 1:
-        why = why or (NEEDS_ONE_BY_ONE if setup is not None else None if is_async(function) else NEEDS_ASYNC)
+    if inflight > 1 and why is None:
+        if setup is not None:
+            why = NEEDS_ONE_BY_ONE
+        elif not is_async(function):
+            why = NEEDS_ASYNC
     if why is not None:
         raise UsageError(why)
     calls = Calls(

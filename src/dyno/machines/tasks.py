@@ -231,7 +231,9 @@ def run_plan(plan: str, so_far: bytes) -> tuple[int, str, bytes]:
         messages.seek(max(messages.seek(0, os.SEEK_END) - ERROR_BYTES, 0))
         lines = messages.read().decode(errors="replace").strip().splitlines()
         run = home / RUN
-        content = run.read_bytes() if run.exists() else b""
+        content = b""
+        if run.exists():
+            content = run.read_bytes()
     return status, lines[-1] if lines else "", content
 
 

@@ -174,7 +174,9 @@ def _run_trial(request: TrialRequest, reporter: Reporter, spent: Stopwatch) -> R
         # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
         if pids := server_pids(job):
             peaks = [peak for pid in pids if (peak := peak_resident_bytes(pid)) is not None]
-            peak = sum(peaks) if len(peaks) == len(pids) else None
+            peak = None
+            if len(peaks) == len(pids):
+                peak = sum(peaks)
             return _resources({**asdict(of_tree(pids)), "peak_resident_bytes": peak})
     return _resources()
 

@@ -13,7 +13,6 @@ from datetime import datetime, timezone
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import dyno
 from dyno import results
@@ -161,9 +160,8 @@ class _RunFile:
         except UsageError as error:
             self.lock.check(self.path)
             why = sanitize(f"its results can't be stored: {error}", keep="")
-            lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
-            lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
-            attempt = replace(attempt, outcome="error", why=why, **lost)
+            attempt = replace(attempt, outcome="error", why=why, samples=(), version=None, settings=None, caveats=())
+            attempt = replace(attempt, loop=None, resources={}, absent={}, facts={}, spent_ns={})
             results.append(self.path, attempt)
         self.lock.check(self.path)
         self.attempts.append(attempt)

@@ -221,11 +221,11 @@ def make(request: RunRequest) -> Plan:
     return plan
 
 
-def _define_suite(request: RunRequest) -> tuple[RunRequest, Suite, dict[str, Any] | None]:
+def _define_suite(request: RunRequest) -> tuple[RunRequest, Suite, Mapping[str, object] | None]:
     """Returns the request with parsed engines, and the suite with the definition that it is made from, if any. Raises
     UsageError."""
     suite = registry.suite(request.suite)
-    definition: dict[str, Any] | None = None
+    definition: Mapping[str, object] | None = None
     if isinstance(suite, RequestDefinedSuite):
         entries = [suite.parse_entry(each) if isinstance(each, str) else each for each in request.engines]
         request = replace(request, engines=entries)
@@ -236,7 +236,9 @@ def _define_suite(request: RunRequest) -> tuple[RunRequest, Suite, dict[str, Any
     if definition is not None:
         suite = registry.suite(request.suite, definition)
     if not suite.phases:
-        how = suite.defined_by if isinstance(suite, DefinableSuite) else "in the suite"
+        how = "in the suite"
+        if isinstance(suite, DefinableSuite):
+            how = suite.defined_by
         raise UsageError(f"suite {suite.name} has no phases of its own: define them {how}")
     return request, suite, definition
 
@@ -272,7 +274,7 @@ def _resolve_options(
 
 
 def _declare_suite(
-    suite: Suite, preset: str, phases: Sequence[str], native: Sequence[str], definition: dict[str, Any] | None
+    suite: Suite, preset: str, phases: Sequence[str], native: Sequence[str], definition: Mapping[str, object] | None
 ) -> dict[str, object]:
     """Returns the plan's field `declared`."""
     declared: dict[str, object] = {

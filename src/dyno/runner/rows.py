@@ -48,7 +48,9 @@ class NamedRow(NamedTuple):
 def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = False) -> list[EngineRow]:
     """Returns the requested engines, or else the suite's default engines, with a null engine for each of their
     tiers. `native`: whether native load can run any phase of the run."""
-    tier = None if request.tier is None else tier_named(request.tier)
+    tier = None
+    if request.tier is not None:
+        tier = tier_named(request.tier)
     if request.engines:
         rows = _resolve_named_engines(suite, request, tier)
     else:
@@ -86,7 +88,9 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
         rows = _natively_loaded(suite, rows) if natively_loadable(suite, rows) else rows
     # A search has no floor: its rows are compared by what they can take, and not by their time. Other machines can't
     # reach a null engine, which has no server.
-    return rows if request.limit or request.load_from else rows + _floors(suite, rows)
+    if request.limit or request.load_from:
+        return rows
+    return rows + _floors(suite, rows)
 
 
 def check_remote(address: str, plain: bool, suite: Suite, phases: Sequence[str], rows: Sequence[EngineRow]) -> None:
@@ -182,7 +186,9 @@ def _resolve_named_engines(suite: Suite, request: RunRequest, tier: Tier | None)
         if lacking := spec.explain_unavailability(resolved):
             raise UsageError(f"engine {name} {lacking}")
         requested = named.tier or tier
-        gives = None if spec.server is None else spec.server.gives
+        gives = None
+        if spec.server is not None:
+            gives = spec.server.gives
         follows = requested is None and gives is not None and bool(resolved.get(URL))
         least = weakest(spec.tiers) if follows else spec.default_tier
         values = {option: resolved[option] for option in options}

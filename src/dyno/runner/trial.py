@@ -402,7 +402,9 @@ def _remove_stores(
     lines = []
     for name, command in commands.items():
         reason = " ".join(reasons.get(name, why).split())
-        remedy = f"; to remove it: {command}" if command else ""
+        remedy = ""
+        if command:
+            remedy = f"; to remove it: {command}"
         # A refused trial may have ended before it created a store.
         verb = "may stay" if refused else "stays"
         line = f"{name} {verb} on {mask_password(url) or 'your server'} ({reason}){remedy}"

@@ -139,11 +139,11 @@ def _judge_outcome(
     return (FAIL, error, "")
 
 
-def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], str]:
+def _run(python: str, job: Mapping[str, object]) -> tuple[dict[str, str | None], str]:
     """Runs the job in a process of the interpreter `python`, within the limits of time and memory. Returns the error
     of each finished check (None: it passed), and why the others were not run."""
-    events = Path(job["home"], "events")
-    log = Path(job["home"], "stderr")
+    events = Path(str(job["home"]), "events")
+    log = Path(str(job["home"]), "stderr")
     exceeded = ""
     with nothing_left(), log.open("wb") as stderr:
         child = subprocess.Popen(

@@ -68,15 +68,18 @@ class TierProof:
 
     def data(self) -> dict[str, object]:
         """Returns plain JSON data, with counts in place of commits."""
-        seen = self.seen or TraceSummary()
-        known = self.seen is not None
+        data = {name: value for name, value in asdict(self).items() if name != "seen"}
+        seen = self.seen
+        if seen is None:
+            unknown = dict.fromkeys(("commits", "flushed", "written", "flushes", "writes"))
+            return {**data, **unknown, "mapped": [], "unseen": []}
         return {
-            **{name: value for name, value in asdict(self).items() if name != "seen"},
-            "commits": len(seen.commits) if known else None,
-            "flushed": seen.flushed if known else None,
-            "written": seen.written if known else None,
-            "flushes": dict(seen.flushes) if known else None,
-            "writes": dict(seen.writes) if known else None,
+            **data,
+            "commits": len(seen.commits),
+            "flushed": seen.flushed,
+            "written": seen.written,
+            "flushes": dict(seen.flushes),
+            "writes": dict(seen.writes),
             "mapped": list(seen.mapped),
             "unseen": list(seen.unseen),
         }
@@ -216,8 +219,8 @@ def _trace(python: str, job: Mapping[str, object], lines: Path, answer: Path) ->
         except subprocess.TimeoutExpired:
             return f"not done after {TIMEOUT_SECONDS} s"
     if done.returncode:
-        errors = done.stderr.strip().splitlines()
-        return sanitize(f"it ended with status {done.returncode}{': ' + errors[-1] if errors else ''}")
+        last = done.stderr.strip().splitlines()[-1:]
+        return sanitize(": ".join([f"it ended with status {done.returncode}", *last]))
     if answer.exists():
         return None
     return "it ended with status 0 in the middle of its work"

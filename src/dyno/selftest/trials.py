@@ -113,8 +113,10 @@ def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> CheckResult:
     machine's fault and not Dyno's."""
     text = f"{what}: {ratio.median:.3f} of the throughput,"
     text += f" 95 % interval {ratio.low:.3f} to {ratio.high:.3f}, from {ratio.blocks} blocks"
-    passed = True if right else (False if wrong else None)
-    if passed is None:
+    passed = None
+    if right or wrong:
+        passed = right
+    else:
         text += "; this machine is too busy to tell, dyno doctor says more"
     return CheckResult(passed, text, {"ratio": ratio.median, "low": ratio.low, "high": ratio.high})
 

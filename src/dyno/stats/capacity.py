@@ -119,7 +119,11 @@ def capacity(limits: Sequence[Limit], probes: Sequence[Probe]) -> Capacity:
     held, broken = bracket(limits, valid)
     rounds = [probe for probe in valid if probe.stage == CONFIRM]
     last = next((probe for probe in valid if probe.stage == LAST), None)
-    unknown = Capacity(UNFINISHED, low=held.rate if held else None, high=broken.rate if broken else None)
+    unknown = Capacity(UNFINISHED)
+    if held is not None:
+        unknown = replace(unknown, low=held.rate)
+    if broken is not None:
+        unknown = replace(unknown, high=broken.rate)
     if given_up(probes):
         return replace(unknown, kind=FAILED)
     if not rounds:
@@ -131,7 +135,9 @@ def capacity(limits: Sequence[Limit], probes: Sequence[Probe]) -> Capacity:
             return replace(unknown, kind=UNSUSTAINED)
         return Capacity(AT_LEAST, last.rate, last.rate)
     line = _binding(limits, _stretch(valid, rounds))
-    interval = line.interval(CONFIDENCE) if line else None
+    interval = None
+    if line:
+        interval = line.interval(CONFIDENCE)
     if line is None or interval is None or interval[0] <= 0:
         return replace(unknown, kind=UNSTEADY, line=line)
     if last is not None and not _is_sustained(limits, last, line, median(probe.operations for probe in rounds)):

@@ -148,7 +148,9 @@ def compare_with_baseline(table: Table, baseline: str | None, margin: float = MA
     best row. Empty if the table doesn't have the baseline."""
     if baseline is not None and baseline not in table.places:
         return []
-    base = 0 if baseline is None else table.places[baseline]
+    base = 0
+    if baseline is not None:
+        base = table.places[baseline]
     return [compare_rows(table, place, base, margin) for place in range(len(table.rows)) if place != base]
 
 

@@ -180,32 +180,63 @@ def costs(run: Run, prices: Prices, names: Sequence[str] = ()) -> list[Cost]:
 def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: Prices) -> Cost:
     """Adds up the tariff's prices and the machine's price. A part without a price needs no fact."""
     tariff = tariff or Tariff(0.0, 0.0, {})
-    served, total = _amount(row.facts.get(SERVED)), 0.0
-    for name, price in tariff.each.items():
-        count, unit = _amount(row.facts.get(name)), MILLION / GB if name.endswith(BYTES) else 1
-        # A missing fact makes the price of a million operations unknown.
-        total += math.nan if count is None or not served else count / served * price * unit
-    charged = _finite(total)
-    machines, rate = None, None if row.throughput is None else row.throughput.median
+    charged = _charge(row, tariff)
+    machines = None
+    rate = row.throughput and row.throughput.median
     if prices.load is not None:
+        rate = None
         # A closed loop's throughput is no capacity: it says nothing about how long operations wait.
-        machines = None if row.searched is None else _machines(row.throughput, prices.load, prices.headroom)
-        rate = prices.load / machines[0] if machines else None
-    machine = 0.0 if hour is None else None if not rate else hour / HOUR_SECONDS * MILLION / rate
-    priced = hour is not None or bool(tariff.each)
-    million = charged + machine if priced and charged is not None and machine is not None else None
+        if row.searched is not None:
+            machines = _machines(row.throughput, prices.load, prices.headroom)
+        if machines:
+            rate = prices.load / machines[0]
+    machine: float | None = 0.0
+    if hour is not None:
+        machine = None
+        if rate:
+            machine = hour / HOUR_SECONDS * MILLION / rate
+    million = None
+    if (hour is not None or tariff.each) and charged is not None and machine is not None:
+        million = charged + machine
     stored_gb: float | None = 0.0
     if tariff.kept_gb_month:
-        # For a suite without chargeable facts, the size is that of its store.
-        size = _amount(row.facts.get(KEPT) if SERVED in row.facts else row.bytes_on_disk)
-        stored_gb = prices.kept_gb if prices.kept_gb is not None else None if size is None else size / GB
+        stored_gb = _stored_gb(row, prices)
     month = most = None
     if charged is not None and stored_gb is not None and (hour is None or prices.load is None or machines):
         stored = stored_gb * tariff.kept_gb_month
-        millions = prices.millions if prices.load is None else prices.load * HOUR_SECONDS * HOURS / MILLION
+        millions = prices.millions
+        if prices.load is not None:
+            millions = prices.load * HOUR_SECONDS * HOURS / MILLION
         apart = tariff.month + stored + millions * charged
         month, most = (apart + (hour or 0.0) * HOURS * number for number in machines or (1, 1))
-    return Cost(row, _finite(million), _finite(month), machines, None if most is None else _finite(most))
+    return Cost(row, _finite(million), _finite(month), machines, _finite(most))
+
+
+def _charge(row: CellSummary, tariff: Tariff) -> float | None:
+    """Returns what the tariff charges for the facts of a million operations."""
+    served = _amount(row.facts.get(SERVED))
+    total = 0.0
+    for name, price in tariff.each.items():
+        count = _amount(row.facts.get(name))
+        # A missing fact makes the price of a million operations unknown.
+        if count is None or not served:
+            return None
+        if name.endswith(BYTES):
+            price *= MILLION / GB
+        total += count / served * price
+    return _finite(total)
+
+
+def _stored_gb(row: CellSummary, prices: Prices) -> float | None:
+    if prices.kept_gb is not None:
+        return prices.kept_gb
+    size = _amount(row.facts.get(KEPT))
+    if SERVED not in row.facts:
+        # For a suite without chargeable facts, the size is that of its store.
+        size = _amount(row.bytes_on_disk)
+    if size is None:
+        return None
+    return size / GB
 
 
 def _machines(capacity: Estimate | None, load: float, headroom: float) -> tuple[int, int] | None:

@@ -111,7 +111,9 @@ def _storage(host: Host) -> Iterator[Finding]:
 def leftovers(directories: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:
     """Yields a finding on what an earlier run left in the work directory, if anything."""
     if directories:
-        count = f"{len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
+        count = "1 directory"
+        if len(directories) > 1:
+            count = f"{len(directories)} directories"
         running = ""
         if servers:
             running = f" and the running server{'s' * (len(servers) > 1)} {', '.join(servers)}"
@@ -225,8 +227,11 @@ def shares(run: Run) -> list[CeilingShare]:
         flushed = None
         if commits and flushes:
             flushed = rate / flushes
-        bandwidth = moved / memory if moved and memory else None
-        shares.append(
-            CeilingShare(row, flushed, bandwidth, median(cores) if len(cores) == len(row.samples) else None)
-        )
+        bandwidth = None
+        if moved and memory:
+            bandwidth = moved / memory
+        used_cores = None
+        if len(cores) == len(row.samples):
+            used_cores = median(cores)
+        shares.append(CeilingShare(row, flushed, bandwidth, used_cores))
     return shares

@@ -150,7 +150,9 @@ def rank(row: CellSummary) -> float | None:
     if row.limit is not None:
         return None
     by = METRICS.get(row.about.metric, THROUGHPUT)
-    values = None if by is THROUGHPUT else speeds(row, by)
+    values = None
+    if by is not THROUGHPUT:
+        values = speeds(row, by)
     if values:
         return median(values.values())
     if row.throughput is None:

@@ -127,7 +127,9 @@ def why_no_figure(found: Searched, limits: Sequence[Limit]) -> str | None:
         bound = ""
         if found.bound_s is not None:
             bound = f"{found.bound_s:,.0f} s (--within) and "
-        known = between if high else "no probe broke a limit"
+        known = "no probe broke a limit"
+        if high:
+            known = between
         return f"out of time: no further probe fits into {bound}a trial's --timeout; {known}"
     if kind == UNSTEADY:
         return f"unsteady: no line with a positive slope; {between}"

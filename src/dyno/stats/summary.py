@@ -175,7 +175,9 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
     last: Collection[Attempt] = {a.block: a for a in attempts}.values()
     search = search_of(run, attempts)
     if search is not None:
-        last = [] if search.shown is None else [search.shown]
+        last = []
+        if search.shown is not None:
+            last = [search.shown]
     by_block = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
     every = [sample for _, sample in by_block]
     # A wrong answer voids the row, however its trial ended.
@@ -188,7 +190,19 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
     described = () if why is not None and why.startswith("void") else tuple(every)
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
     bandwidths = [sample.bytes_per_second for sample in counted if sample.per_second is not None]
-    about = next((a for a in last if a.version is not None), None)
+    version, settings, caveats = next(
+        ((a.version, a.settings, a.caveats) for a in last if a.version is not None), (None, None, ())
+    )
+    throughput = estimate(rates) if rates else None
+    limit = None
+    if search is None:
+        limit = load_limit(counted, run.header.host)
+    else:
+        throughput = search.throughput
+    bandwidth = None
+    # If any rate is unknown or zero, there is none.
+    if bandwidths and all(bandwidths):
+        bandwidth = estimate([rate for rate in bandwidths if rate])
     figures = _summarize_fields(counted)
     figures |= {
         "reported_by": " and ".join(sorted({s.reported_by for s in every if s.reported_by is not None})) or None,
@@ -203,11 +217,10 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         valid=why is None,
         why=why,
         samples=counted,
-        blocks=tuple(block for block, _ in by_block) if why is None else (),
-        unit=every[0].unit if every else "op",
-        throughput=search.throughput if search is not None else estimate(rates) if rates else None,
-        # None if any rate is unknown or zero.
-        bandwidth=estimate([rate for rate in bandwidths if rate]) if bandwidths and all(bandwidths) else None,
+        blocks=tuple(block for block, _ in by_block)[: len(counted)],
+        unit=next((sample.unit for sample in every), "op"),
+        throughput=throughput,
+        bandwidth=bandwidth,
         offered_per_second=_middle([_on_the_wall(s, s.due) for s in counted]),
         served_per_second=_middle([_on_the_wall(s, s.operations - s.errors) for s in counted]),
         client_cpu_ns=_middle([client_cpu_ns(s) for s in counted if s.items > 0]),
@@ -218,10 +231,10 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         ),
         facts=_facts([s.facts for s in described]),
         trial_facts=_facts([a.facts for a in last if a.facts]),
-        version=about.version if about else None,
-        settings=about.settings if about else None,
-        caveats=about.caveats if about else (),
-        limit=load_limit(counted, run.header.host) if search is None else None,
+        version=version,
+        settings=settings,
+        caveats=caveats,
+        limit=limit,
         attempts=attempts,
         searched=search,
         **figures,
@@ -342,7 +355,9 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
         return NOT_YET
     if not samples:
         ended = last[0]
-        where = f" in {ended.phase}" if ended.phase else ""
+        where = ""
+        if ended.phase:
+            where = f" in {ended.phase}"
         return f"{ended.outcome}{where}: {ended.why}"
     if all(sample.items <= 0 for sample in samples):
         never_due = all(sample.due == 0 for sample in samples)
