@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -67,7 +67,7 @@ class Reader(AbstractContextManager["Reader"]):
     def __init__(self, db: plyvel.DB) -> None:
         self._snapshot = db.snapshot()
         self.get = self._snapshot.get
-        self._shared: Any = None
+        self._shared: plyvel.RawIterator | None = None
 
     def __exit__(self, *_: object) -> None:
         if self._shared is not None:

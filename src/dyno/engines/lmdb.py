@@ -40,7 +40,7 @@ class Lmdb(Engine):
         self._home = home
         self._library = library
         self._options = options
-        self.env: Any = library.open(
+        self.env = library.open(
             str(home),
             map_size=int(options["map_size_gib"]) * GIB,
             readahead=bool(options["readahead"]),

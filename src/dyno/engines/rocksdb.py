@@ -153,7 +153,7 @@ class Reader(AbstractContextManager["Reader"]):
         self.get = keys.get
         self.seek = keys.seek
         self.stretch = keys.stretch
-        self._shared: Any = None
+        self._shared: rocksdict.RdictIter | None = None
 
     def __exit__(self, *_: object) -> None:
         # Free the iterator, which keeps the database open.

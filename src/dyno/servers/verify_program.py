@@ -11,7 +11,6 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.model import Refused
 from dyno.contracts.programs import GoModule, Jars, Program
@@ -32,7 +31,7 @@ def verify(program: Program, path: Path) -> None:
         _check_owner(place)
     stats = [(file, file.stat()) for file in files]
     identity = [[str(file), of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns] for file, of in stats]
-    record, known = _record(program), dict[str, Any]()
+    record, known = _record(program), dict[str, object]()
     with suppress(ValueError, TypeError):
         known = dict(json.loads(trust.read(record) or "{}"))
     if known.get("identity") == identity:

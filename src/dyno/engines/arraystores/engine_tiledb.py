@@ -105,7 +105,7 @@ class Attribute:
     def __init__(self, array: tiledb.DenseArray, name: str) -> None:
         self._query, self._name = array.query(attrs=[name]), name
 
-    def __getitem__(self, rows: slice) -> Any:
+    def __getitem__(self, rows: slice) -> object:
         # Depending on its version, TileDB returns a single attribute as an array or in a dict.
         values = self._query[rows]
         if isinstance(values, dict):

@@ -229,7 +229,7 @@ class Series(series_sql.SqlSeries):
         columns = [self.numbers.to_store(batch.pv).astype("u4"), *batch[1:]]
         self._execute(f"INSERT INTO {TABLE} (pv, {FIELDS}) VALUES", columns, columnar=True)
 
-    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+    def columns(self, statement: str, values: Sequence[object], count: int) -> Sequence[Any]:
         # The driver, too, inserts values into the text of the statement. All values are integers.
         return self._execute(statement % tuple(values), columnar=True) or [()] * count
 

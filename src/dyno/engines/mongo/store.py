@@ -340,7 +340,7 @@ class DocumentRecords(RecordTable):
     def store_over(self, records: list[Record], present: Mapping[Key, Record]) -> None:
         from pymongo import ReplaceOne
 
-        changed = list[Any]()
+        changed = list[object]()
         absent = list[Record]()
         for each in records:
             if (each["name"], each["location"]) in present:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.cleanup import finally_
@@ -44,6 +44,17 @@ ConnectionArguments = Mapping[str, Any]
 """Arguments with which both libraries connect."""
 
 
+class Result(Protocol):
+    """Result of a statement, which is valid until the next one."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> Sequence[Any]: ...
+
+
 class Client:
     """A connection through PyMySQL's cursors. A statement outside a transaction is committed at once."""
 
@@ -61,11 +72,11 @@ class Client:
         self._cursor = self._connection.cursor()
         self._run = self._cursor.execute
 
-    def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
-        """Runs a statement, in which %s stands for a value, and %% for % if there are values. Returns an object with
-        `fetchone`, `fetchall` and `rowcount`, which is valid until the next statement."""
+    def execute(self, statement: str, values: Sequence[str | int] = ()) -> Result:
+        """Runs a statement, in which %s stands for a value, and %% for % if there are values."""
         self._run(statement, values or None)
-        return self._cursor
+        result: Result = self._cursor
+        return result
 
     @property
     def columns(self) -> list[str] | None:
@@ -117,7 +128,7 @@ class Native(Client):
         self._statements: dict[str, tuple[int, list[FieldDescriptorPacket]]] = {}
         self._encode = load_native().mysql
 
-    def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
+    def execute(self, statement: str, values: Sequence[str | int] = ()) -> Result:
         if not self.exchange.active:
             return super().execute(statement, values)
         number, _ = self.prepare_on_server(statement.replace("%s", "?"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
+from dyno.engines.mysql.client import Result
 from dyno.suites.sql.port import READER, Rights
 
 READING = (
@@ -17,7 +17,7 @@ ROLE = re.compile(r"GRANT (?P<role>[^ ]+) TO ")
 COLUMNS = re.compile(r"\([^)]*\)")
 
 
-def read_rights(execute: Callable[[str], Any]) -> Rights:
+def read_rights(execute: Callable[[str], Result]) -> Rights:
     ((database,),) = execute("SELECT DATABASE()").fetchall()
     remedy = (
         f"CREATE USER {READER} IDENTIFIED BY 'choose one'",
@@ -27,7 +27,7 @@ def read_rights(execute: Callable[[str], Any]) -> Rights:
     return Rights(_right(execute, "CURRENT_USER", set()), remedy)
 
 
-def _right(execute: Callable[[str], Any], login: str, seen: set[str]) -> str:
+def _right(execute: Callable[[str], Result], login: str, seen: set[str]) -> str:
     """Returns a right of the login or of its roles to change something; '' if there is none."""
     seen.add(login)
     for (line,) in execute(f"SHOW GRANTS FOR {login}").fetchall():

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.native_load import Exchange
-from dyno.engines.mysql.client import CHARSET, MATCHED_ROWS, Native, load
+from dyno.engines.mysql.client import CHARSET, MATCHED_ROWS, Native, Result, load
 from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.mysql.rights import read_rights
 from dyno.suites.sql.language.splitter import quote_name, statements
@@ -93,8 +93,9 @@ class Sql:
         else:
             text = pieces[0]
 
-        def execute(values: Sequence[object]) -> Any:
-            return connection.execute(text, [str(value) if type(value) is UUID else value for value in values])
+        def execute(values: Sequence[object]) -> Result:
+            result: Result = connection.execute(text, [str(v) if type(v) is UUID else v for v in values])
+            return result
 
         def run(values: Sequence[object]) -> object:
             result = execute(values)

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from getpass import getuser
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
-from dyno.engines.mysql.client import load
+from dyno.engines.mysql.client import Result, load
 from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.sysbench import DatabaseTests, config_line
 from dyno.suites.arrays import columns
@@ -120,9 +119,10 @@ class Records(RecordTable):
         rows = self._execute_among(f"SELECT {record_sql.FIELDS} FROM records", keys)
         return {(row[0], row[1]): read_record(row) for row in rows.fetchall()}
 
-    def _execute_among(self, statement: str, keys: list[Key]) -> Any:
+    def _execute_among(self, statement: str, keys: list[Key]) -> Result:
         values = [value for key in keys for value in key]
-        return self._execute(f"{statement} WHERE (name, location) IN ({_rows(len(keys), 2)})", values)
+        result: Result = self._execute(f"{statement} WHERE (name, location) IN ({_rows(len(keys), 2)})", values)
+        return result
 
     def delete_one(self, key: Key) -> bool:
         return bool(self._execute(STATEMENTS.delete, key).rowcount == 1)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
@@ -33,11 +33,14 @@ class Null(Engine):
         yield Caveat("floor", "does nothing: the harness's own cost, which is inside every other figure")
 
 
+T = TypeVar("T")
+
+
 def do_nothing(self: object, argument: object = None) -> None:
     """Method that does nothing."""
 
 
-def return_self(self: Any, argument: object = None) -> Any:
+def return_self(self: T, argument: object = None) -> T:
     """Method that returns the port, which also acts as its reader, requester, column and frame."""
     return self
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
@@ -50,7 +50,7 @@ class Parquet(Engine):
         self.options = options
         for unfinished in home.glob(f"*{SUFFIX}.new"):
             unfinished.unlink()
-        self._open_files = OrderedDict[Path, Any]()
+        self._open_files = OrderedDict[Path, "ParquetFile"]()
 
     def open(self, path: Path) -> ParquetFile:
         """Opens a file, or returns it from a cache of the `MOST_OPEN` most recently used files."""

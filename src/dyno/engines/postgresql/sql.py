@@ -149,7 +149,7 @@ class Sql:
 class Statements:
     """Prepares statements for native load. psycopg converts parameters and results, both as text."""
 
-    def __init__(self, connection: Any, begin: Callable[[], object] | None = None) -> None:
+    def __init__(self, connection: psycopg.Connection, begin: Callable[[], object] | None = None) -> None:
         """`begin`: begins a new transaction, since an error has perhaps ended the one in which to prepare."""
         from psycopg.adapt import Transformer
 
@@ -159,7 +159,7 @@ class Statements:
         self._transformer = Transformer(connection)
         self._encode = load_native().postgresql
         self._begin = begin
-        self._prepared = dict[tuple[str, tuple[int, ...]], tuple[bytes, list[tuple[str, Any]]]]()
+        self._prepared = dict[tuple[str, tuple[int, ...]], tuple[bytes, Columns]]()
 
     def statement(self, pieces: Sequence[str], named: bool) -> NativeStatement:
         from psycopg.adapt import PyFormat

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from dyno.contracts.engine import EngineSpec, Listing, PortSpec, Server, ServerSpec
@@ -288,7 +287,7 @@ def removal(name: str, options: Mapping[str, Value]) -> str:
     return shlex.join(["aws", "s3", *words, *arguments])
 
 
-def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+def remove(home: Path, options: Mapping[str, Value], server: Server) -> None:
     with closing(UserStore(home, None, options, server)) as store:
         store.remove()
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Opened, by_name
@@ -103,7 +103,15 @@ def overlay(get: Callable[[bytes], bytes | None], commit: Callable[[Pending], No
     commit(writer.pending)
 
 
-def fill(batch: Any, pending: Pending) -> None:
+class Batch(Protocol):
+    """Writes of an engine that are committed together."""
+
+    def put(self, key: bytes, value: bytes) -> object: ...
+
+    def delete(self, key: bytes) -> object: ...
+
+
+def fill(batch: Batch, pending: Pending) -> None:
     """Adds pending writes to an engine's own batch, which has `put` and `delete`."""
     put, delete = batch.put, batch.delete
     for key, value in pending.items():

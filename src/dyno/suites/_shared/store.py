@@ -63,7 +63,7 @@ class OnStore(Workload):
         home = self._job.home / "conformance"
 
         @contextmanager
-        def open_port(name: str, *arguments: Any) -> Iterator[Any]:
+        def open_port(name: str, *arguments: object) -> Iterator[object]:
             (home / name).mkdir(parents=True, exist_ok=True)
             with closing(self._job.open(home / name)) as engine, closing(self.port(engine, *arguments)) as port:
                 yield port

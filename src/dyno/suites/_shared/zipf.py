@@ -1,10 +1,9 @@
 """Draws from zipfian distributions in constant memory, whatever the number of values."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
 Ranks = NDArray[np.int64]
 """Positions in the order of popularity: 0 is the most popular."""
 
@@ -34,11 +33,11 @@ def zipf_candidates(
     which ends at k + 1/2, the last k ** -theta are accepted. All x from k - near on are among them.
     """
 
-    def area(x: Any) -> Any:
+    def area(x: float | Floats) -> Floats:
         log = np.log(x)
         return log * _ratio(np.expm1, (1 - theta) * log)
 
-    def inverse(area: Any) -> Any:
+    def inverse(area: Floats) -> Floats:
         return np.exp(area * _ratio(np.log1p, np.maximum((1 - theta) * area, -1)))
 
     # The area of a large theta ends within rounding errors of its limit, whose inverse is infinite.
@@ -52,6 +51,7 @@ def zipf_candidates(
     return k.astype(np.int64) - 1, accepted
 
 
-def _ratio(function: Any, x: Any) -> Any:
+def _ratio(function: np.ufunc, x: Floats) -> Floats:
     """Returns function(x) / x, which is 1 in the limit for x = 0."""
-    return np.divide(function(x), x, out=np.ones_like(x), where=x != 0)
+    ratio: Floats = np.divide(function(x), x, out=np.ones_like(x), where=x != 0)
+    return ratio

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, closing
 from functools import partial
 from hashlib import blake2b
 from itertools import count, pairwise
-from typing import Any
+from typing import TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -20,6 +20,7 @@ from dyno.suites.arrays import APPENDED, conformance
 from dyno.suites.arrays.dataset import ROW_BYTES, STATS, UPDATED, Dataset, Model, bytes_of
 from dyno.suites.arrays.port import KEY, NUMERIC, Arrays, Change, Chunk
 
+T = TypeVar("T")
 Slices = Iterator[Work]
 SLICE_OPERATIONS = 256
 """Maximum number of reads or updates whose inputs and answers are in memory at once."""
@@ -88,7 +89,7 @@ class ClientWork:
         return self._reduce(self._port.stats, STATS, STATS, repeats, self._model.check_stats)
 
     def _reduce(
-        self, call: Callable[[Any], Any], argument: Any, names: Sequence[str], count: int, check: Callable[..., int]
+        self, call: Callable[[T], object], argument: T, names: Sequence[str], count: int, check: Callable[..., int]
     ) -> Slices:
         """Yields operations over all rows of some columns. `check` takes the argument and the answer."""
         for _ in range(count):

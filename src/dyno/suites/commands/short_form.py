@@ -69,9 +69,9 @@ def build_request(engine: str, cold_phase: str, commands: Sequence[str], values:
     return ShortRequest(entries, params, [cold_phase] if cold else [], options)
 
 
-def _build_entries(engine: str, commands: Sequence[str], values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _build_entries(engine: str, commands: Sequence[str], values: Mapping[str, Any]) -> list[dict[str, object]]:
     """Returns an entry of the plan for each command, with its label and scripts. Raises UsageError."""
-    entries: list[dict[str, Any]] = [{"name": engine, "run": command} for command in commands]
+    entries: list[dict[str, object]] = [{"name": engine, "run": command} for command in commands]
     for command in commands:
         if commands.count(command) > 1:
             raise UsageError(f"{command!r} is given twice: to compare it with itself, add a blank to one of them")

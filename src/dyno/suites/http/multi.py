@@ -114,7 +114,7 @@ class CurlRequester:
 
     # -- see InFlight ---------------------------------------------------------------------------------------
 
-    def begin(self, place: int, argument: Any) -> None:
+    def begin(self, place: int, argument: object) -> None:
         handle = self._handles[place]
         self._ask(handle, argument)
         self._multi.add_handle(handle)
@@ -217,7 +217,7 @@ class CurlRequester:
 
     def _answers(self) -> list[tuple[int, Response | RequestFailed | StatusError]]:
         """Returns the places of the requests that have ended, with their answers."""
-        answers = list[tuple[int, Any]]()
+        answers = list[tuple[int, Response | RequestFailed | StatusError]]()
         left = 1
         while left:
             left, succeeded, failed = self._multi.info_read()

@@ -190,7 +190,7 @@ class ObjectsWorkload(OnStore, PayloadWorkload):
         self._loaded: set[str] = set()
         self._before_bytes: int | None = None
 
-    def port(self, engine: Engine, *how: Any) -> Any:
+    def port(self, engine: Engine, *how: object) -> Any:
         port, container = self._job.port(engine), str(self._job.params["container"])
         if self._job.spec.floor:
             return NullTransactions(port)

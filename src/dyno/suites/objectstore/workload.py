@@ -67,7 +67,7 @@ class ObjectStoreWorkload(OnStore):
         self._phase = ""
         self._counts = Counter[str]()
         self._recovered: float | None = None
-        self._burst: Sequence[Any] = ()
+        self._burst: Sequence[object] = ()
         self._stored: dict[str, bytes] = {}
         """Digest of each object whose write was acknowledged; empty for an object that is not read back."""
 
@@ -259,15 +259,13 @@ class ObjectStoreWorkload(OnStore):
 
     # -- answers --------------------------------------------------------------------------------------------
 
-    def _count_and_check(self, check: CheckAnswers, answers: Sequence[Any]) -> int:
+    def _count_and_check(self, check: CheckAnswers, answers: Sequence[object]) -> int:
         for answer in answers:
-            failure = type(answer) is Failure
-            throttled = failure and answer.error.startswith(f"{Throttled.__name__}:")
             outcome = "served"
-            if failure:
+            if isinstance(answer, Failure):
                 outcome = "failed"
-            if throttled:
-                outcome = "throttled"
+                if answer.error.startswith(f"{Throttled.__name__}:"):
+                    outcome = "throttled"
             self._counts[outcome] += 1
         if self._phase == p.BURST:
             self._burst = answers

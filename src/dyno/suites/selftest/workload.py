@@ -40,7 +40,7 @@ class SelftestWorkload(OnStore):
     def port_arguments(self) -> tuple[int, ...]:
         return (int(self._job.params["work"]),)
 
-    def port(self, engine: Engine, *arguments: Any) -> Any:
+    def port(self, engine: Engine, *arguments: object) -> Any:
         return self._job.port(engine, *(arguments or self.port_arguments()))
 
     def work(self, phase: Phase, port: Synthetic, client: int, clients: int, round: int) -> Iterator[Work]:

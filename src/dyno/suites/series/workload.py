@@ -107,7 +107,7 @@ class ClientWork:
         for arrival in self._dataset.further_batches(int(self._params["watched"])) if not self._round else ():
             yield self._make_insert(insert_and_poll, arrival, parts=parts)
 
-    def _make_insert(self, call: Callable[[SampleBatch], Any], arrival: Arrival, **details: Any) -> Operations:
+    def _make_insert(self, call: Callable[[SampleBatch], object], arrival: Arrival, **details: Any) -> Operations:
         def acknowledge(answers: Sequence[object]) -> int:
             for answer in answers:
                 if type(answer) is Failure and self._survival is not None:

@@ -80,7 +80,7 @@ def create(port: Sql, table: str, kind: Kind = KINDS["whole"]) -> str:
     return '"'
 
 
-def ask(port: Sql, statement: str, *values: Any) -> Any:
+def ask(port: Sql, statement: str, *values: object) -> Any:
     """Executes a statement, in which § stands for a parameter."""
     return port.statement(statement.split("§"))(values)
 

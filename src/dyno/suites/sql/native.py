@@ -23,7 +23,7 @@ LASTING = (*BEGINS, *ENDS, "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "SET", "
 class NativeStatement(NamedTuple):
     """A statement that the engine's library has prepared."""
 
-    request: Callable[[Sequence[Any]], bytes]
+    request: Callable[[Sequence[object]], bytes]
     """Returns the request for these values of the parameters."""
     answer: Callable[[Any], Any]
     """Converts a decoded response to what `Sql.statement` returns."""

@@ -97,7 +97,7 @@ class Sql(Protocol):
         str, bytes, date, UUID, or datetime without time zone, which is in UTC.
         """
 
-    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[object]], Any]:
         """Prepares a statement. `pieces`: its texts before, between and after its parameters.
 
         The callable takes the parameters' values, which are bound and never become part of the text. It returns all

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dyno.contracts.settings import unknown_name_message
 
@@ -17,6 +17,7 @@ THETA = 0.99
 """Default exponent of `zipf` and `latest`, which is YCSB's."""
 MOST_THETA = 100.0
 MOST_WORDS, MOST_LENGTH = 1_000, 10_000
+N = TypeVar("N", int, float)
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -150,7 +151,7 @@ def _digits(text: str, most: int) -> int:
     return digits
 
 
-def _range(text: str, bound: Callable[[str], Any]) -> tuple[Any, Any]:
+def _range(text: str, bound: Callable[[str], N]) -> tuple[N, N]:
     """Parses LOW..HIGH. Both ends belong to the range."""
     low, dots, high = text.partition("..")
     if not dots:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import closest_match, format_value
@@ -270,7 +270,7 @@ class Inputs:
         """Returns the inputs of the operations from `number` * BATCH on, in the order of `script.inputs`."""
         from dyno.suites.sql import vectors
 
-        columns, arrays = dict[str, list[Any]](), dict[str, Any]()
+        columns, arrays = dict[str, list[object]](), dict[str, vectors.Array]()
         for name, is_calculated in self._outside.items():
             values = self._values(name, number)
             columns[name] = values * (BATCH // len(values))
