@@ -20,11 +20,13 @@ NAMES = ("engine", "tier", "verdict", "why", "model", "version", "traced", "syst
 WAYS = ("killed", "cut", "recovery", "birth", "device")
 TALLY = ("count", "outcomes", "lost")
 FILE = "crashes.json"
+CachedRow = Mapping[str, Any]
+"""A row as `CrashRow.data` returns it, or a part of it, as plain JSON."""
 MOST_ROWS = 1_000
 """Limit of cached rows. The oldest rows are dropped first."""
 
 
-def keep(cache: Path, row: Mapping[str, Any]) -> None:
+def keep(cache: Path, row: CachedRow) -> None:
     """Caches a row (as plain data), unless the engine was not crashed at all. Ignores a cache that can't be
     written."""
     if not any(row[way] for way in WAYS):
@@ -37,7 +39,7 @@ def keep(cache: Path, row: Mapping[str, Any]) -> None:
         replace(cache / FILE, json.dumps(rows[-MOST_ROWS:]).encode())
 
 
-def load(cache: Path) -> Sequence[Mapping[str, Any]]:
+def load(cache: Path) -> Sequence[CachedRow]:
     """Returns the cached rows without those of another version of Dyno."""
     with suppress(OSError, ValueError):
         rows = json.loads((cache / FILE).read_text())
@@ -46,11 +48,11 @@ def load(cache: Path) -> Sequence[Mapping[str, Any]]:
     return []
 
 
-def load_results(cache: Path, cells: Iterable[Cell]) -> Sequence[Mapping[str, Any]] | None:
+def load_results(cache: Path, cells: Iterable[Cell]) -> Sequence[CachedRow] | None:
     """Returns the cached rows for the engines and tiers of a plan, or None if there are none."""
     wanted = {(cell.asked, cell.tier.value) for cell in cells if cell.tier is not None}
     return [row for row in load(cache) if _key(row) in wanted] or None
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, str]:
+def _key(row: CachedRow) -> tuple[str, str]:
     return row["engine"], row["tier"]

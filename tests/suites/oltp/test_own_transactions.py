@@ -28,6 +28,7 @@ from dyno.engines.clickhouse import Click
 from dyno.engines.mysql import client as mysqlclient
 from dyno.engines.mysql import server_mariadb
 from dyno.engines.postgresql.server import PostgreSQL
+from dyno.servers.loopback import free_port
 from dyno.suites.oltp import Load
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -60,7 +61,7 @@ def postgresql() -> Iterator[Own]:
     require(registry.engine("postgresql").reduce_to_port("transactions"))
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
-        port = str(free_port())
+        port = str(free_port("127.0.0.1"))
         server = PostgreSQL(Path(place) / "own", {"fsync": "off"}, 1)
         server.command[server.command.index("listen_addresses=")] = "listen_addresses=127.0.0.1"
         server.command[server.command.index("-p") + 1] = port
@@ -89,7 +90,7 @@ def mariadb() -> Iterator[Own]:
     require(registry.engine("mariadb").reduce_to_port("transactions"))
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
-        port = free_port()
+        port = free_port("127.0.0.1")
         settings = {"skip-networking": "OFF", "bind-address": "127.0.0.1", "port": str(port)}
         server: Any = server_mariadb.MariaDB(server_mariadb.MARIADB, Path(place) / "own", settings, 1)
         with closing(server):

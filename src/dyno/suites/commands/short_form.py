@@ -8,6 +8,8 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.roles import Flag, ShortForm, ShortRequest
 from dyno.contracts.settings import PARAMS, PATH, WHOLE
 
+FlagValues = Mapping[str, Any]
+"""Values of the flags by name, in the types that their declarations say."""
 SHELL, ANY = "sh", "all"
 BLOCKS = 10
 """Blocks in which a requested number of runs is done."""
@@ -45,7 +47,7 @@ dyno time --cold 'rg foo src' --files src
 """
 
 
-def build_request(engine: str, cold_phase: str, commands: Sequence[str], values: Mapping[str, Any]) -> ShortRequest:
+def build_request(engine: str, cold_phase: str, commands: Sequence[str], values: FlagValues) -> ShortRequest:
     """Returns the request that compares the commands. Raises UsageError."""
     entries = _build_entries(engine, commands, values)
     params = dict[str, Any](values["param"])
@@ -69,7 +71,7 @@ def build_request(engine: str, cold_phase: str, commands: Sequence[str], values:
     return ShortRequest(entries, params, [cold_phase] if cold else [], options)
 
 
-def _build_entries(engine: str, commands: Sequence[str], values: Mapping[str, Any]) -> list[dict[str, object]]:
+def _build_entries(engine: str, commands: Sequence[str], values: FlagValues) -> list[dict[str, object]]:
     """Returns an entry of the plan for each command, with its label and scripts. Raises UsageError."""
     entries: list[dict[str, object]] = [{"name": engine, "run": command} for command in commands]
     for command in commands:
@@ -95,7 +97,7 @@ def _build_entries(engine: str, commands: Sequence[str], values: Mapping[str, An
     return entries
 
 
-def _accepted_statuses(values: Mapping[str, Any]) -> str:
+def _accepted_statuses(values: FlagValues) -> str:
     if values["ignoring"] and values["ignore"]:
         raise UsageError("-i accepts any exit status: leave --ignore out")
     if values["ignoring"]:
