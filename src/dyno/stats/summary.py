@@ -185,7 +185,11 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
     why = next((f"void: {reason}" for reason in void), None) or _why_not(list(last), every, phase)
     if search is not None and (why is None or why == NOT_YET):
         why = why_no_figure(search, run.limits)
-    counted = tuple(every) if why is None else ()
+    counted: tuple[Sample, ...] = ()
+    blocks: tuple[int, ...] = ()
+    if why is None:
+        counted = tuple(every)
+        blocks = tuple(block for block, _ in by_block)
     # Facts are shown even without a number, for example how many requests of a burst were throttled.
     described = () if why is not None and why.startswith("void") else tuple(every)
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
@@ -217,7 +221,7 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         valid=why is None,
         why=why,
         samples=counted,
-        blocks=tuple(block for block, _ in by_block)[: len(counted)],
+        blocks=blocks,
         unit=next((sample.unit for sample in every), "op"),
         throughput=throughput,
         bandwidth=bandwidth,
