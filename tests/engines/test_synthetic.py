@@ -127,7 +127,7 @@ def test_waiting_replaces_working(slept: list[float], worked: list[float], tmp_p
     assert (slept, worked) == ([0.0015, 0.0015], [])
 
 
-def test_its_server_runs_from_start_to_close(tmp_path: Path) -> None:
+def test_synthetic_server_runs_from_start_to_close(tmp_path: Path) -> None:
     spec = synthetic.ENGINE
     server = synthetic.serve(tmp_path / "server", Tier.PROCESS, spec.resolve({"server": "yes"}), 1)
     assert server is not None
@@ -140,7 +140,7 @@ def test_its_server_runs_from_start_to_close(tmp_path: Path) -> None:
     server.close()
 
 
-def test_its_server_is_optional(tmp_path: Path) -> None:
+def test_synthetic_server_is_optional(tmp_path: Path) -> None:
     spec = synthetic.ENGINE
     assert synthetic.serve(tmp_path, Tier.PROCESS, spec.resolve({}), 1) is None
 

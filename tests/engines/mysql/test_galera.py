@@ -153,7 +153,7 @@ def test_all_nodes_keep_records_after_stop_or_kill(cluster: tuple[Any, Any], how
     assert recovering == [], "one that has told its position is ended"
 
 
-def test_group_secret_stays_out_of_argv_and_public_files(cluster: tuple[Any, Any]) -> None:
+def test_group_secret_is_hidden_from_argv_and_public_files(cluster: tuple[Any, Any]) -> None:
     _, server = cluster
     secret = server.addresses[0].password
     assert secret and not any(secret in word for pid in server.pids() for word in psutil.Process(pid).cmdline())

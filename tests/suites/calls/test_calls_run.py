@@ -148,6 +148,7 @@ def test_setup_gives_each_call_a_new_argument(bench: Shell) -> None:
     assert "refused" in refused and "no rate" in refused
 
 
+@pytest.mark.serial
 def test_a_planted_difference_is_found(bench: Shell) -> None:
     words = ("--samples", 12, "--budget", 0.1, "-p", "arguments=bench.py:three")
     run(bench, "base slower", *words)
@@ -177,6 +178,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.serial
 def test_coroutines_are_in_flight_together(bench: Shell) -> None:
     words = ("-p", "arguments=bench.py:seconds", "-p", "inflight=1,64", "--budget", 0.5)
     ended = bench.dyno("run", "calls", "-e", "bench.py:sleeps", *QUICK, *words, "-o", bench.file)
@@ -190,6 +192,7 @@ def test_coroutines_are_in_flight_together(bench: Shell) -> None:
     assert 0.5 < together / float(own.out) < 2
 
 
+@pytest.mark.serial
 def test_functions_run_with_several_clients_and_at_rate(bench: Shell) -> None:
     rows = run(bench, "plain moves", *NUMBERS, "--clients", 2, status=1)
     assert rows["plain"]["valid"] and rows["plain"]["params"]["clients"] == 2

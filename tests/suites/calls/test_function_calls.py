@@ -148,6 +148,7 @@ def no_event_loop() -> Iterator[None]:
     asyncio._set_running_loop(running)
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("places", [1, 20])
 def test_coroutine_throughput_matches_calls_in_flight(places: int) -> None:
     calls = Calls(nap, [0.001], counted, inflight=places)
@@ -157,6 +158,7 @@ def test_coroutine_throughput_matches_calls_in_flight(places: int) -> None:
     assert 0.1 < tally.operations / (100 * places) < 1.1
 
 
+@pytest.mark.serial
 def test_coroutines_keep_a_rate() -> None:
     calls = Calls(nap, [0.001], counted, inflight=20)
     tally = measure(lambda _: calls.slices(), Pace(rate=1_000, duration_ns=200_000_000), lambda: None)

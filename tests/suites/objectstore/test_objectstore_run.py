@@ -216,6 +216,7 @@ def mine(shell: Shell, served: Any) -> Any:
     return session.client("s3", endpoint_url=served.address.url)
 
 
+@pytest.mark.serial
 def test_a_burst_counts_throttled_and_failed_requests(shell: Shell, served: Any, mine: Any) -> None:
     # Long enough that thread switches on a slow machine are negligible.
     throttle = Throttle(most=50, burst=500, over=15.0)

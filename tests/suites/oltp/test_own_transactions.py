@@ -256,7 +256,7 @@ def running(shell: Shell, word: str) -> list[int]:
     return found
 
 
-def test_users_table_named_like_sysbenchs_is_refused_and_kept(mariadb: Own, shell: Shell) -> None:
+def test_users_sbtest_table_is_refused_and_kept(mariadb: Own, shell: Shell) -> None:
     mariadb.execute("CREATE TABLE sbtest3 (number int)")
     mariadb.execute("INSERT INTO sbtest3 VALUES (7)")
     ended = shell.dyno(*command(shell, mariadb, "write-only"))
@@ -382,7 +382,7 @@ def test_own_tables_are_read_in_read_only_transactions(own: Own, load: str, shel
         own.execute("DROP TABLE goods")
 
 
-def test_own_sql_reads_tables_and_writes_only_with_change(own: Own, shell: Shell) -> None:
+def test_own_sql_writes_tables_only_with_change(own: Own, shell: Shell) -> None:
     own.execute("CREATE TABLE goods (id int PRIMARY KEY, price int)")
     own.execute("INSERT INTO goods VALUES (1, 10), (2, 20), (3, 30)")
     shell.given = {"OWN": own.url}

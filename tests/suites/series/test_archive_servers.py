@@ -149,7 +149,7 @@ def test_acknowledged_samples_survive_a_stop_and_a_crash(engine: str, place: Pat
             assert client.connect_ex(address) != 0, "something listens still"
 
 
-def test_server_listens_locally_and_writes_only_in_its_directory(running: Job) -> None:
+def test_server_stays_local_and_in_its_directory(running: Job) -> None:
     server: Any = running.server
     home = running.home.with_name("store-server")
     pids = list(server.pids())
