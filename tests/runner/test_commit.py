@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from shell import Shell, small
 
+from dyno.host import commit
+
 pytestmark = [
     pytest.mark.usefixtures("processes"),
     pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
@@ -35,32 +37,34 @@ def ran(shell: Shell, name: str) -> tuple[dict[str, Any], str]:
     return json.loads(file.read_text().splitlines()[0]), shell.dyno("show", file).out
 
 
-def test_run_file_and_reports_name_the_starting_commit(shell: Shell) -> None:
+def test_run_file_and_reports_name_the_starting_commit(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shell.home)
     header, shown = ran(shell, "outside.json")
     assert header["commit"] is None and "from commit" not in shown
     git(shell, "init", "-q", "-b", NAMES[1])
     git(shell, "remote", "add", "origin", f"https://example.org/{NAMES[0]}")
-    assert ran(shell, "empty.json")[0]["commit"] is None
+    assert commit.current() is None
     code = shell.home / "code.py"
     code.write_text("1\n")
     git(shell, "add", "code.py")
     git(shell, "commit", "-q", "-m", "one")
-    commit = git(shell, "rev-parse", "HEAD")
+    head = git(shell, "rev-parse", "HEAD")
     header, shown = ran(shell, "clean.json")
-    assert header["commit"] == {"hash": commit, "changed": False}
-    assert f"Started from commit {commit[:10]}\n" in shown
+    assert header["commit"] == {"hash": head, "changed": False}
+    assert f"Started from commit {head[:10]}\n" in shown
     assert not any(name in json.dumps(header) for name in (*NAMES, "code.py"))
     code.write_text("2\n")
     header, shown = ran(shell, "changed.json")
-    assert header["commit"] == {"hash": commit, "changed": True}
-    assert f"Started from commit {commit[:10]} with changes\n" in shown
+    assert header["commit"] == {"hash": head, "changed": True}
+    assert f"Started from commit {head[:10]} with changes\n" in shown
     markdown = shell.dyno("show", shell.home / "changed.json", "--markdown").out
-    assert f"- started from commit {commit[:10]} with changes\n" in markdown
+    assert f"- started from commit {head[:10]} with changes\n" in markdown
     data = json.loads(shell.dyno("show", shell.home / "changed.json", "--json").out)
     assert data["commit"] == header["commit"]
 
 
-def test_fsmonitor_program_of_the_repository_is_not_executed(shell: Shell) -> None:
+def test_fsmonitor_program_of_the_repository_is_not_executed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shell.home)
     git(shell, "init", "-q")
     program = shell.home / "watch"
     program.write_text(f"#!/bin/sh\ntouch {shell.home}/ran\n")
@@ -68,16 +72,20 @@ def test_fsmonitor_program_of_the_repository_is_not_executed(shell: Shell) -> No
     git(shell, "add", "watch")
     git(shell, "commit", "-q", "-m", "one")
     git(shell, "config", "core.fsmonitor", str(program))
-    assert ran(shell, "r.json")[0]["commit"]["changed"] is False
+    recorded = commit.current()
+    assert recorded is not None and recorded["changed"] is False
     assert not (shell.home / "ran").exists()
 
 
 @pytest.mark.parametrize("script", [None, "exit 1", "echo refs/heads/main", "exec sleep 60"])
-def test_run_without_working_git_has_no_commit(shell: Shell, tmp_path: Path, script: str | None) -> None:
+def test_commit_is_unknown_without_working_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None
+) -> None:
+    monkeypatch.setattr(commit, "SECONDS", 0.2)
     programs = tmp_path / "programs"
     programs.mkdir()
     if script is not None:
         (programs / "git").write_text(f"#!/bin/sh\n{script}\n")
         (programs / "git").chmod(0o755)
-    shell.given["PATH"] = str(programs) if script is None else f"{programs}:/usr/bin:/bin"
-    assert ran(shell, "r.json")[0]["commit"] is None
+    monkeypatch.setenv("PATH", str(programs) if script is None else f"{programs}:/usr/bin:/bin")
+    assert commit.current() is None
