@@ -31,7 +31,11 @@ def allowed() -> str | None:
         return str(error)
 
 
-pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.skipif(bool(why := allowed()), reason=why or "")]
+pytestmark = [
+    pytest.mark.usefixtures("processes"),
+    pytest.mark.serial,
+    pytest.mark.skipif(bool(why := allowed()), reason=why or ""),
+]
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ def can_stay() -> bool:
 
 @pytest.mark.claim("The cost of waking a core is measured when a run begins whose processes wait for each other")
 @pytest.mark.usefixtures("processes")
+@pytest.mark.serial
 def test_round_trips_are_measured_asleep_and_awake() -> None:
     # On a busy machine, this short time may have too few round trips.
     found: Any = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)

@@ -274,6 +274,7 @@ def test_process_out_of_time_runs_no_more_batches() -> None:
     assert tally.void is None and tally.ended_by == "duration" and tally.operations > 0
 
 
+@pytest.mark.serial
 @pytest.mark.usefixtures("processes")
 @pytest.mark.claim("A closed loop of N clients keeps N operations under way")
 @pytest.mark.parametrize("stalls", [0.0, 0.01], ids=["exponential", "stalls"])

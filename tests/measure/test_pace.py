@@ -15,7 +15,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from shell import RECORDER, Shell, wait_for
 
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.serial]
 
 Sample = dict[str, Any]
 FLOOR_SECONDS = 0.3

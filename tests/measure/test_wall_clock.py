@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from shell import TESTS, Shell
 
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.serial]
 
 HOLD_NS = 5_000_000
 MOST = 1e9 / HOLD_NS

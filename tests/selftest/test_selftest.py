@@ -19,7 +19,7 @@ from shell import DISK, Ended, Shell, is_one_line, wait_for
 from dyno.host.filesystem import filesystem
 from dyno.selftest import CheckResult, SelfCheck, checks, run_checks
 
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.serial]
 
 SPOILED = Path(__file__).parent / "spoiled"
 NAMES = ("clock", "latency", "cold", "awake", "client", "stall", "same", "slower")
