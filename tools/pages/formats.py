@@ -19,6 +19,7 @@ from dyno.results.header import FirstLine, Host
 from dyno.results.run import Attempt
 
 WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", bytes: "string", object: "value or null"}
+LISTS = (list, tuple, Sequence)
 Keys = Iterator[tuple[str, str, str]]
 
 
@@ -39,7 +40,7 @@ def word(hint: Any) -> str:
         return WORDS[hint]
     if origin is Literal or (inspect.isclass(hint) and issubclass(hint, enum.Enum)):
         return "string"
-    return "list" if origin in (list, tuple) else "object"
+    return "list" if origin in LISTS else "object"
 
 
 def keys_of(kind: Any, path: str = "") -> Keys:
@@ -68,7 +69,7 @@ def keys_below(hint: Any, path: str, meaning: str) -> Keys:
     yield path, type_of(parts), meaning
     for part in parts:
         inner = get_args(part)
-        if get_origin(part) in (list, tuple):
+        if get_origin(part) in LISTS:
             yield from elements(inner[0], f"{path}[]")
         elif has_fields(get_origin(part) or part):
             yield from keys_of(part, path)
@@ -88,7 +89,7 @@ def type_of(parts: Sequence[Any]) -> str:
 def elements(hint: Any, path: str) -> Keys:
     """The keys of a list's elements. Elements that are plain values have none."""
     for part in plain(hint):
-        if get_origin(part) in (list, tuple):
+        if get_origin(part) in LISTS:
             yield from elements(get_args(part)[0], f"{path}[]")
         elif has_fields(part):
             yield from keys_of(part, path)
@@ -162,7 +163,7 @@ ELSEWHERE = re.compile(
     r"samples\[\]\.\w+|samples\[\]\.client\.peak_resident_bytes|samples\[\]\.device\.(?!read_bytes|written_bytes)\w+"
 )
 """Measured quantities, and counters that are not there."""
-APART = re.compile(r"runs\[\]\.|.*\.peak_resident_bytes")
+APART = re.compile(r"runs\[\]\.|.*\.peak_resident_bytes|.*\.latency_by_machine_ns\.")
 COLUMNS = {
     "awake": "Figures with and without may not be compared.",
     "block": "Which trial of the cell, from 0.",

@@ -3,7 +3,7 @@
 docs/reference/compare-json.md and `dyno schema compare` follow from these types.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -101,8 +101,8 @@ class Between(Struct, frozen=True):
     awake: bool
     in_turns: bool
     """Whether ratios are taken block by block."""
-    differences: tuple[Difference, ...]
-    changes: tuple[BetweenRow, ...]
+    differences: Sequence[Difference]
+    changes: Sequence[BetweenRow]
     lost: list[RowWithReason]
     """Rows with a number before and none after."""
     new: list[OneSidedRow]
@@ -115,7 +115,7 @@ class Between(Struct, frozen=True):
 class Gate(Between, frozen=True):
     """The result of `dyno check`."""
 
-    changes: tuple[GateRow, ...]
+    changes: Sequence[GateRow]
     passed: bool
 
 

@@ -378,7 +378,7 @@ def _cost(cost: Cost, currency: str) -> CostOfRow:
         **_place(cost.row.cell, cost.row.phase),
         million=cost.million,
         month=cost.month,
-        machines=UNSET if cost.machines is None else cost.machines,
+        machines=UNSET if cost.machines is None else list(cost.machines),
         month_most=UNSET if cost.machines is None else cost.month_most,
         currency=currency,
     )
@@ -396,8 +396,8 @@ def _capacity(search: Searched) -> CapacityFound:
         wall_s=search.wall_s,
         forecast_s=search.forecast_s,
         bound_s=search.bound_s,
-        lost=search.lost,
-        probes=search.probes,
+        lost=list(search.lost),
+        probes=list(search.probes),
     )
 
 
@@ -421,6 +421,7 @@ def _cell(row: Row) -> CellRow:
         "bandwidth": _rate(summary.bandwidth, "B"),
         "cpu_ns_per_item": CPU(summary.client_cpu_ns, summary.server_cpu_ns),
         "loop": loops[-1] if loops else None,
+        "caveats": list(summary.caveats),
         "doubts": [Caveat(doubt.code, doubt.text) for doubt in row.doubts],
     }
     return CellRow(**known)

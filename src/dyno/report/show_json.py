@@ -63,9 +63,9 @@ class CapacityFound(Struct, frozen=True):
     """Time of a usual search, forecast after the closed loop."""
     bound_s: float | None
     """The search's share of `within`; null for run files of 0.1.0."""
-    lost: tuple[str, ...]
+    lost: list[str]
     """Why trials of the search were lost, in their order."""
-    probes: tuple[Probe, ...]
+    probes: list[Probe]
 
 
 class CellRow(Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class CellRow(Struct, frozen=True, kw_only=True):
     version: str | None
     settings: Mapping[str, Fact] | None
     """Settings in effect."""
-    caveats: tuple[Caveat, ...]
+    caveats: list[Caveat]
     doubts: list[Caveat]
 
 
@@ -146,7 +146,7 @@ class CostOfRow(Place, frozen=True, kw_only=True):
     million: float | None
     """Cost of a million operations of the phase."""
     month: float | None
-    machines: tuple[int, int] | UnsetType = UNSET
+    machines: list[int] | UnsetType = UNSET
     """Of a capacity and a load only: by the high and the low end of its interval. The costs are of the former."""
     month_most: float | UnsetType | None = UNSET
     currency: str

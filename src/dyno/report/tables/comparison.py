@@ -373,7 +373,7 @@ def gate_data(of: Between, margin: float, results: Sequence[GateResult], passed:
         text = wording.format_gate_verdict(result.verdict, result.change.metric)
         judged = {**structs.asdict(row), **structs.asdict(result.verdict), "text": text}
         rows.append(GateRow(**judged, state=result.state))
-    between |= {"changes": tuple(rows), "confidence": two_runs.GATE_CONFIDENCE}
+    between |= {"changes": rows, "confidence": two_runs.GATE_CONFIDENCE}
     return _plain(Gate(**between, passed=passed))
 
 
@@ -386,8 +386,8 @@ def _between(of: Between, margin: float) -> compare_json.Between:
         after=str(of.after.path),
         awake=of.after.plan.awake,
         in_turns=of.paired,
-        differences=of.differences,
-        changes=tuple(map(_change_data, of.changes)),
+        differences=list(of.differences),
+        changes=list(map(_change_data, of.changes)),
         lost=[RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.lost],
         new=[OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.new],
         limited=[OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.limited],
