@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from pages.text import code, docstrings, table
+from pages.text import code, table
 
+from dyno.cli.schema import describe_fields
 from dyno.contracts import engine, installation, roles, suite
 
 KINDS: dict[str, type] = {
@@ -25,12 +26,9 @@ KINDS: dict[str, type] = {
 def contract(name: str) -> str:
     """A table of a class's fields, or of its methods if it has no fields."""
     kind = KINDS[name]
-    described = docstrings(kind)
-    if described:
-        return table(
-            ("Field", "Meaning"),
-            [(code(field), text or SHORT.get(field, "")) for field, (_, text) in described.items()],
-        )
+    texts = {**SHORT, **describe_fields(kind)}
+    if names := inspect.get_annotations(kind):
+        return table(("Field", "Meaning"), [(code(name), texts.get(name, "")) for name in names])
     return table(("Method", "What it does"), list_methods(kind))
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pages.text import code, docstrings, table
+from pages.text import code, table
 
 import dyno
+from dyno.cli.schema import describe_fields
 
 MOST = 6
 """Arguments that are shown."""
@@ -44,9 +45,9 @@ def members(name: str) -> str:
 
 
 def fields_of(kind: Any) -> Iterable[tuple[str, str, str]]:
-    described = docstrings(kind)
+    texts = describe_fields(kind)
     for field in fields(kind):
-        yield code(field.name), code(described[field.name][0]), described[field.name][1]
+        yield code(field.name), code(str(field.type)), texts.get(field.name, "")
 
 
 def methods(kind: type) -> Iterable[tuple[str, str]]:

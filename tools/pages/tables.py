@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import get_type_hints
 
-from pages.formats import meanings_of, plain, type_of
+from pages.formats import plain, type_of
 from pages.text import WRITTEN, code, table
 
+from dyno.cli.schema import describe_fields
 from dyno.contracts.settings import SWITCH
 from dyno.fields import CELLS, FIELDS, JSON, SAMPLES, Field, Sample
 from dyno.options import OPTIONS, Option, PlanOptions
@@ -63,7 +64,7 @@ The columns of these fields in [CSV and Parquet](columns.md).
 
 
 def measured() -> Iterable[Sequence[str]]:
-    texts = meanings_of(Sample)
+    texts = describe_fields(Sample)
     hints = get_type_hints(Sample, include_extras=True)
     for field in FIELDS:
         key = ""
@@ -90,7 +91,7 @@ def flags(option: Option) -> str:
 
 
 def recorded() -> Iterable[Sequence[str]]:
-    texts = meanings_of(PlanOptions)
+    texts = describe_fields(PlanOptions)
     hints = get_type_hints(PlanOptions, include_extras=True)
     options = {option.name: option.docs for option in OPTIONS}
     for field in fields(PlanOptions):

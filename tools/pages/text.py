@@ -1,9 +1,7 @@
-"""Markdown for the pages that follow from declarations: tables, code, descriptions of fields, generated blocks."""
+"""Markdown for the pages that follow from declarations: tables, code, generated blocks."""
 
 from __future__ import annotations
 
-import ast
-import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,19 +27,6 @@ def code(*words: str) -> str:
     return ", ".join(f"`{word}`" for word in words if word)
 
 
-def docstrings(kind: type) -> dict[str, tuple[str, str]]:
-    """Annotation and docstring of each field of the class; an empty docstring if it has none."""
-    (body,) = (node.body for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef))
-    described: dict[str, tuple[str, str]] = {}
-    for node, after in zip(body, [*body[1:], None], strict=True):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            text = ""
-            if isinstance(after, ast.Expr):
-                text = ast.literal_eval(after.value)
-            described[node.target.id] = ast.unparse(node.annotation), " ".join(text.split())
-    return described
-
-
 def filled(text: str, blocks: Mapping[str, Callable[..., str]]) -> str:
     """The text of a page with its generated blocks made anew."""
 
@@ -54,9 +39,7 @@ def filled(text: str, blocks: Mapping[str, Callable[..., str]]) -> str:
 
 def by_hand(text: str) -> str:
     """The text of a page without what a tool or a command wrote."""
-    if text.startswith(WRITTEN[:20], text.find("<!--")):
-        return ""
-    return PRINTED.sub("", BLOCK.sub("", text))
+    return "" if text.startswith(WRITTEN[:20], text.find("<!--")) else PRINTED.sub("", BLOCK.sub("", text))
 
 
 def moved(text: str, source: Path, page: Path) -> str:

@@ -13,18 +13,6 @@ from msgspec import Struct, structs, to_builtins
 
 from dyno.contracts.cell import Cell
 from dyno.report import compare_json
-from dyno.report.compare_json import (
-    BetweenRow,
-    Gate,
-    GateRow,
-    OneSidedRow,
-    Peak,
-    RowWithReason,
-    Several,
-    Sides,
-    Within,
-    WithinRow,
-)
 from dyno.report.show_json import CPU
 from dyno.report.tables import display, notes, units, wording
 from dyno.report.tables.sections import Section
@@ -345,7 +333,7 @@ def history_gaps(of: Sequence[Gap], runs: int) -> list[str]:
 
 def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> dict[str, Any]:
     rows = [
-        WithinRow(
+        compare_json.WithinRow(
             **_row_data(c.phase, c.engine),
             **_verdict_data(c.verdict, c.metric, c.reported_by),
             baseline=c.baseline.asked,
@@ -354,7 +342,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
         for table in of
         for c in compare_with_baseline(table, baseline, margin)
     ]
-    return _plain(Within(SCHEMA, CONFIDENCE, margin, str(run.path), run.plan.awake, rows))
+    return _plain(compare_json.Within(SCHEMA, CONFIDENCE, margin, str(run.path), run.plan.awake, rows))
 
 
 def with_base_data(of: Sequence[Between], margin: float) -> dict[str, Any]:
@@ -362,7 +350,7 @@ def with_base_data(of: Sequence[Between], margin: float) -> dict[str, Any]:
     pairs = [_between(pair, margin) for pair in of]
     if len(pairs) == 1:
         return _plain(pairs[0])
-    return _plain(Several(SCHEMA, of[0].confidence, margin, str(of[0].before.path), pairs))
+    return _plain(compare_json.Several(SCHEMA, of[0].confidence, margin, str(of[0].before.path), pairs))
 
 
 def gate_data(of: Between, margin: float, results: Sequence[GateResult], passed: bool) -> dict[str, Any]:
@@ -372,9 +360,9 @@ def gate_data(of: Between, margin: float, results: Sequence[GateResult], passed:
     for row, result in zip(between["changes"], results, strict=True):
         text = wording.format_gate_verdict(result.verdict, result.change.metric)
         judged = {**structs.asdict(row), **structs.asdict(result.verdict), "text": text}
-        rows.append(GateRow(**judged, state=result.state))
+        rows.append(compare_json.GateRow(**judged, state=result.state))
     between |= {"changes": rows, "confidence": two_runs.GATE_CONFIDENCE}
-    return _plain(Gate(**between, passed=passed))
+    return _plain(compare_json.Gate(**between, passed=passed))
 
 
 def _between(of: Between, margin: float) -> compare_json.Between:
@@ -388,23 +376,26 @@ def _between(of: Between, margin: float) -> compare_json.Between:
         in_turns=of.paired,
         differences=list(of.differences),
         changes=list(map(_change_data, of.changes)),
-        lost=[RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.lost],
-        new=[OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.new],
-        limited=[OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.limited],
-        without=[RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.without],
+        lost=[compare_json.RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.lost],
+        new=[compare_json.OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.new],
+        limited=[compare_json.OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.limited],
+        without=[compare_json.RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.without],
     )
 
 
-def _change_data(of: Change) -> BetweenRow:
+def _change_data(of: Change) -> compare_json.BetweenRow:
     sides = (of.before, of.after)
-    return BetweenRow(
+    peaks = (compare_json.Peak(side.client_peak_bytes, side.server_peak_bytes) for side in sides)
+    return compare_json.BetweenRow(
         **_row_data(of.after.phase, of.after.cell),
         **_verdict_data(of.verdict, of.metric, of.after.reported_by),
         before=of.before.throughput,
         after=of.after.throughput,
-        bandwidth=Sides(*(side.bandwidth for side in sides)),
-        cpu_ns_per_item=Sides(*(CPU(side.client_cpu_ns, side.server_cpu_ns) for side in sides)),
-        peak_bytes=Sides(*(Peak(side.client_peak_bytes, side.server_peak_bytes) for side in sides)),
+        bandwidth=compare_json.Sides(*(side.bandwidth for side in sides)),
+        cpu_ns_per_item=compare_json.Sides(*(CPU(side.client_cpu_ns, side.server_cpu_ns) for side in sides)),
+        peak_bytes=compare_json.Sides(
+            *(compare_json.Peak(side.client_peak_bytes, side.server_peak_bytes) for side in sides)
+        ),
     )
 
 
