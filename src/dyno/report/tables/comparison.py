@@ -393,9 +393,7 @@ def _change_data(of: Change) -> compare_json.BetweenRow:
         after=of.after.throughput,
         bandwidth=compare_json.Sides(*(side.bandwidth for side in sides)),
         cpu_ns_per_item=compare_json.Sides(*(CPU(side.client_cpu_ns, side.server_cpu_ns) for side in sides)),
-        peak_bytes=compare_json.Sides(
-            *(compare_json.Peak(side.client_peak_bytes, side.server_peak_bytes) for side in sides)
-        ),
+        peak_bytes=compare_json.Sides(*peaks),
     )
 
 
