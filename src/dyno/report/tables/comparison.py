@@ -361,7 +361,9 @@ def gate_data(of: Between, margin: float, results: Sequence[GateResult], passed:
         text = wording.format_gate_verdict(result.verdict, result.change.metric)
         judged = {**structs.asdict(row), **structs.asdict(result.verdict), "text": text}
         rows.append(compare_json.GateRow(**judged, state=result.state))
-    between |= {"changes": rows, "confidence": two_runs.GATE_CONFIDENCE}
+    between["changes"] = rows
+    if rows:
+        between["confidence"] = two_runs.GATE_CONFIDENCE
     return _plain(compare_json.Gate(**between, passed=passed))
 
 
