@@ -20,7 +20,7 @@ from dyno.options import RunRequest
 from dyno.results import Attempt
 from dyno.results.read import MOST_BYTES, MOST_LINE
 from dyno.runner import parent, plan
-from dyno.runner.parent import _store
+from dyno.runner.parent import RunFile
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -160,7 +160,7 @@ def test_unstorable_attempt_is_recorded_as_error(written: tuple[Path, Attempt]) 
         "spent_ns": {"phase": -1},
     }
     with results.Lock() as lock:
-        ended = _store(file, lock, replace(attempt, **bad))
+        ended = RunFile(file, lock, []).store(replace(attempt, **bad))
     assert results.load(file).attempts == (ended,)
     assert (ended.outcome, ended.samples) == ("error", ())
     assert ended.why and ended.why.startswith("its results can't be stored: ")

@@ -144,7 +144,7 @@ def forecast_time(plan: Plan) -> tuple[int, float]:
 
 
 @dataclass(frozen=True)
-class _RunFile:
+class RunFile:
     """The locked run file, and its attempts so far."""
 
     path: Path
@@ -216,7 +216,7 @@ def execute(
         earlier = None
         if resume and path.exists():
             earlier = _resume(plan, path, lock)
-        file = _RunFile(path, lock, list(earlier.attempts if earlier else ()))
+        file = RunFile(path, lock, list(earlier.attempts if earlier else ()))
         # The plan then has the addresses of the resources that are held until the run ends.
         addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
         plan = replace(plan, addresses={**plan.addresses, **addresses})
@@ -340,7 +340,7 @@ def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:
 def _until_settled(
     plan: Plan,
     trial: Trial,
-    file: _RunFile,
+    file: RunFile,
     work: work_directory.WorkDirectory,
     context: TrialContext,
     observer: ProgressListener,

@@ -28,7 +28,6 @@ from dyno.engines.clickhouse import Click
 from dyno.engines.mysql import client as mysqlclient
 from dyno.engines.mysql import server_mariadb
 from dyno.engines.postgresql.server import PostgreSQL
-from dyno.servers.loopback import free_port
 from dyno.suites.oltp import Load
 
 pytestmark = pytest.mark.usefixtures("processes")
