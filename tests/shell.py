@@ -115,7 +115,8 @@ class Shell:
         return {**kept, **ours, **self.given}
 
     def dyno(self, *arguments: object) -> Ended:
-        """Runs a command to its end, without a terminal: in this process if it measures, sends requests or only reads."""
+        """Runs a command to its end, without a terminal: in this process if it reads, measures or sends
+        requests."""
         here = MEASURES | commands.READS_ONLY
         only_requests = arguments[0] == "http" and "--while" not in arguments
         if here.isdisjoint(arguments[:1]) and READING_FLAGS.isdisjoint(arguments) and not only_requests:

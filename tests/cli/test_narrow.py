@@ -107,7 +107,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written(a_run(factor), home / f"{name}.json")
     for at in range(8):
         run = reads(**{"a-rather-long-name": [1e6 * (1 + (at > 3)) * each for each in QUIET]})
-        written(replace(run, recorded={**run.recorded, "created": f"2026-01-0{at + 1}"}), home / f"h{at}.json")
+        written(
+            replace(run, recorded={**run.recorded, "created": f"2026-01-0{at + 1}T10:00:00+00:00"}),
+            home / f"h{at}.json",
+        )
     header = {"dyno_crash": 1}
     (home / "empty.json").write_text(json.dumps(header))
     return home

@@ -17,7 +17,7 @@ from dyno.results.header import Commit
 from dyno.stats.estimate import Estimate
 from dyno.stats.machine import Finding
 
-Engine = Annotated[str, Meta(description="The requested engine with its options: `sqlite:journal_mode=delete`.")]
+Engine = Annotated[str, Meta(description="The requested engine with its options: `ENGINE:NAME=VALUE`.")]
 Params = Annotated[
     Mapping[str, Value], Meta(description="The suite's parameters; of a cell, also `clients` and `rate`.")
 ]

@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 import pytest
 from needed import require
-from serving import free_port
 from shell import DISK, Ended, Shell, wait_for
 
 from dyno import registry
@@ -28,6 +27,7 @@ from dyno.engines.clickhouse import Click
 from dyno.engines.mysql import client as mysqlclient
 from dyno.engines.mysql import server_mariadb
 from dyno.engines.postgresql.server import PostgreSQL
+from dyno.servers.loopback import free_port
 from dyno.suites.oltp import Load
 
 pytestmark = pytest.mark.usefixtures("processes")

@@ -263,9 +263,7 @@ class ObjectStoreWorkload(OnStore):
         for answer in answers:
             outcome = "served"
             if isinstance(answer, Failure):
-                outcome = "failed"
-                if answer.error.startswith(f"{Throttled.__name__}:"):
-                    outcome = "throttled"
+                outcome = _name_failure(answer)
             self._counts[outcome] += 1
         if self._phase == p.BURST:
             self._burst = answers
@@ -357,3 +355,9 @@ def _expect(got: object, right: object, what: str) -> int:
 
 
 WORKLOAD = ObjectStoreWorkload
+
+
+def _name_failure(failure: Failure) -> str:
+    if failure.error.startswith(f"{Throttled.__name__}:"):
+        return "throttled"
+    return "failed"
