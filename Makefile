@@ -4,10 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENGINES := .venv/.engines
 STAMP := .venv/.installed
+IN_ROOM := $(if $(ROOM),--room $(ROOM))
 DEMO := demo
-# Two test processes, each with a file of tests at a time: more would disturb the tests that measure. Files come in the
-# order of tests/conftest.py.
-WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
+# A test process has a file of tests at a time, in the order of tests/conftest.py. Three share two cores, since many tests
+# wait for servers; those marked serial measure, and run before with less company.
+WORKERS ?= -n 3 --dist loadfile --no-loadscope-reorder
+FEW ?= -n 2 --dist loadfile --no-loadscope-reorder
 # Servers that the tests start, and engines with an interpreter of their own.
 SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse cassandra \
 	sysbench versitygw minio
@@ -30,7 +32,10 @@ demo: $(ENGINES)
 
 # `make test ROOM=engines/redis` runs what guards a room, a folder or a module of src/dyno.
 test: system setup servers lint
-	$(BIN)/pytest $(WORKERS) --durations-file durations.txt $(if $(ROOM),--room $(ROOM)) $(PYTEST)
+	$(BIN)/pytest $(FEW) -m "serial and not soak and not nightly" --durations-file durations-serial.txt $(IN_ROOM) $(PYTEST) \
+		$$(grep -rl --include='test_*.py' 'mark\.serial' tests); status=$$?; test $$status = 5 && status=0; \
+		$(BIN)/pytest $(WORKERS) -m "not serial and not soak and not nightly" --durations-file durations.txt $(IN_ROOM) \
+		$(PYTEST) && exit $$status
 
 # Tests at their full sizes, which `make test` runs with smaller ones: the tutorials as written.
 nightly: system setup servers
@@ -106,4 +111,4 @@ lock:
 	sed -i '/# via/{s/-c requirements.lock, //;s/, -c requirements.lock//;s/ (pyproject.toml)//}' $(LOCK)
 
 clean:
-	rm -rf .venv build dist site rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis durations.txt $(DEMO).json $(DEMO).html
+	rm -rf .venv build dist site rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis durations*.txt $(DEMO).json $(DEMO).html
