@@ -90,7 +90,7 @@ def at_first(run: Run, engine: str, phase: str, **changed: Any) -> Run:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_columns_keep_names_and_types_without_values(run: Run, name: str) -> None:
-    """A run of schema 1 has no values in the server's columns and many others."""
+    """A run without servers has no values in their columns and many others."""
     schema = written(run, name).schema
     params = {f"param_{param}" for param in run.cells[0].params}
     known = {**export.NAMES, **(export.CELLS if name == "cells" else export.SAMPLES)}
