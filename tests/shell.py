@@ -118,7 +118,7 @@ class Shell:
         """Runs a command to its end, without a terminal: in this process if it reads, measures or sends
         requests."""
         here = MEASURES | commands.READS_ONLY
-        only_requests = arguments[0] == "http" and "--while" not in arguments
+        only_requests = arguments[:1] == ("http",) and "--while" not in arguments
         if here.isdisjoint(arguments[:1]) and READING_FLAGS.isdisjoint(arguments) and not only_requests:
             return self.sh(*COMMAND, *arguments)
         return self.run_here(*arguments)
