@@ -9,7 +9,9 @@ names: see `dyno.suites.http.client.record`. After Cloud Mercato, "New HTTP benc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dyno.contracts.value_types import JsonObject
 
 if TYPE_CHECKING:
     from dyno.suites.http.client import Client
@@ -30,7 +32,7 @@ def __getattr__(name: str) -> object:
     return Options
 
 
-def request(url: str, **options: object) -> dict[str, Any]:
+def request(url: str, **options: object) -> JsonObject:
     """Makes a request on a new connection. Returns its record, which has an `error` if the request failed.
 
     Raises UsageError for a malformed URL, for an unknown or invalid option, and if pycurl is not installed.

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dyno import registry, results
 from dyno.bundles import consistency
@@ -29,6 +28,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import SIZE
+from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.options import OPTIONS
 from dyno.results import Run
 from dyno.runner.plan_file import as_toml
@@ -92,7 +92,7 @@ def pack(path: Path) -> bytes:
     return content
 
 
-def _definition(original: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, bytes], list[Listed]]:
+def _definition(original: Mapping[str, object]) -> tuple[JsonObject, dict[str, bytes], list[Listed]]:
     """Returns a definition with the names that its data files have in the bundle, the contents of these, and those
     that are too large. Raises UsageError if a file is not the measured one any more."""
     definition: dict[str, object] = json.loads(json.dumps(original))
@@ -134,7 +134,7 @@ def _check(path: Path, run: Run) -> None:
         raise UsageError(f"{path} contradicts itself: {error}") from None
 
 
-def _data_files(definition: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _data_files(definition: JsonMapping) -> dict[str, JsonObject]:
     """Returns the tables of a definition that are read from files."""
     tables = definition.get("tables") or {}
     return {name: table for name, table in tables.items() if isinstance(table, dict) and "file" in table}
@@ -149,7 +149,7 @@ def plan_of(run: Run) -> dict[str, object]:
     own = {name: of for name, of in values.items() if name in OWN_KEYS}
     param = {name: of for name, of in values.items() if name not in OWN_KEYS and of != [""]}
     engines = {cell.asked: _entry(cell) for cell in cells}
-    plan: dict[str, Any] = {"suite": run.plan.suite, "engine": list(engines.values())}
+    plan: JsonObject = {"suite": run.plan.suite, "engine": list(engines.values())}
     if run.header.preset:
         plan["preset"] = run.header.preset
     plan |= {"phases": list(run.plan.phases), **own}

@@ -17,6 +17,7 @@ from rich.text import Text
 from dyno.cli.console import output
 from dyno.cli.flag_values import work_option
 from dyno.contracts.model import UsageError
+from dyno.contracts.value_types import JsonMapping
 from dyno.host import ceilings, directories, facts
 from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import describe_loop, pick
@@ -182,7 +183,7 @@ def _text(facts: Mapping[str, object], template: str) -> str:
     return FIELD.sub(write, template)
 
 
-def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+def _rows(facts: JsonMapping) -> Iterator[tuple[str, list[str]]]:
     """Yields the name of each row with its facts as texts; the text of an unknown fact is empty."""
     for name, templates in ROWS.items():
         texts = [_text(facts, template) for template in templates]

@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
@@ -22,6 +22,7 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
+from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.host.process import deferred_signals
 from dyno.suites.http import curl, write_out
 from dyno.suites.http.options import Options, check_url
@@ -59,7 +60,7 @@ def _curl_options(function: Callable[..., int]) -> Callable[..., int]:
         kind = str(each.type).partition(" ")[0]
         value = {"metavar": metavar, "multiple": kind not in TYPES, "type": TYPES.get(metavar, TYPES.get(kind))}
         if kind == "bool":
-            more: dict[str, Any] = {"is_flag": True}
+            more: JsonObject = {"is_flag": True}
         else:
             more = value
         function = click.option(*words, each.name, help=each.metadata["help"], **more)(function)
@@ -147,7 +148,7 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
     return 0
 
 
-def _measure_under_load(command: str, measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _measure_under_load(command: str, measured: Callable[[], JsonObject]) -> JsonObject:
     """Calls `measured` while the command runs, then ends the command. Raises UsageError if it ends by itself."""
     try:
         if not (parts := shlex.split(command)):
@@ -172,7 +173,7 @@ def _measure_under_load(command: str, measured: Callable[[], dict[str, Any]]) ->
                 process.wait(END_SECONDS)
 
 
-def _print_both(record: Mapping[str, Any], console: Console) -> None:
+def _print_both(record: JsonMapping, console: Console) -> None:
     from dyno.report import outcomes
 
     for name, each in record.items():
@@ -180,7 +181,7 @@ def _print_both(record: Mapping[str, Any], console: Console) -> None:
         outcomes.print_summary(each, console)
 
 
-def _options(flags: dict[str, Any]) -> dict[str, object]:
+def _options(flags: JsonObject) -> dict[str, object]:
     """Returns the options of the request. Reads the files of @FILE. Raises UsageError."""
     for path in (flags[name] for name in FILES):
         if path not in (None, Path("-")):

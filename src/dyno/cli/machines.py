@@ -1,12 +1,12 @@
 """The machines of a scheduler of Dask, as `dyno doctor --load-from` shows them."""
 
 import json
-from typing import Any
 
 from msgspec import structs
 
 from dyno.cli.console import output
 from dyno.contracts.model import Refused, UsageError
+from dyno.contracts.value_types import JsonObject
 from dyno.machines import tasks
 from dyno.machines.scheduler import MachineLost, Scheduler, check_address
 from dyno.measure.messages import ClientsFailed, MachineDescribed, decode_answer
@@ -41,7 +41,7 @@ def show_machines(address: str, plain: bool, as_json: bool) -> int:
     return 0
 
 
-def describe(address: str) -> list[dict[str, Any]]:
+def describe(address: str) -> list[JsonObject]:
     """Returns what each machine of the scheduler tells of itself. `round_trip_ns` is the shortest of calls through
     Dask. Raises Refused, MachineLost and RuntimeError."""
     with Scheduler(address) as scheduler:

@@ -13,6 +13,7 @@ from msgspec.json import schema_components
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown_name_message
+from dyno.contracts.value_types import JsonObject
 from dyno.report.compare_json import Between, Gate, Several, Within
 from dyno.report.show_json import Show
 from dyno.results.header import FirstLine, RecordedPlan
@@ -49,7 +50,7 @@ def schema_command(name: str | None) -> int:
     return 0
 
 
-def make_schema(*kinds: type) -> dict[str, Any]:
+def make_schema(*kinds: type) -> JsonObject:
     """Returns the JSON Schema of values of any of the types, with the docstrings of their fields."""
     # `object` stands for any value: msgspec takes no empty schema for it.
     schemas, parts = schema_components(kinds, schema_hook=lambda _: {"title": "value"}, ref_template="#/$defs/{name}")

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import format_value
+from dyno.contracts.value_types import JsonObject
 
 MIB = 1 << 20
 
@@ -46,7 +47,7 @@ def text(path: Path, most: int) -> str:
         return file.read(most).decode()
 
 
-def toml(path: Path) -> dict[str, Any]:
+def toml(path: Path) -> JsonObject:
     """Returns the table of a TOML file of at most a MiB. Raises UsageError."""
     if sys.version_info >= (3, 11):
         import tomllib

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 """Range of whole numbers: 64 bits, as in Parquet."""
 MOST_REAL = 1e300
@@ -19,3 +22,8 @@ MOST_POINTS = 10_000
 Value = str | int | float | bool
 Fact = str | int | float | bool | None
 """A value that a suite reports about a store or a trial besides times; None if unknown."""
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A new JSON object, or a table of a TOML file."""
+JsonMapping: TypeAlias = Mapping[str, Any]
+"""A JSON object that is only read."""

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dyno.contracts.value_types import JsonMapping
 from dyno.host.filesystem import replace
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ NAMES = ("engine", "tier", "verdict", "why", "model", "version", "traced", "syst
 WAYS = ("killed", "cut", "recovery", "birth", "device")
 TALLY = ("count", "outcomes", "lost")
 FILE = "crashes.json"
-CachedRow = Mapping[str, Any]
+CachedRow = JsonMapping
 """A row as `CrashRow.data` returns it, or a part of it, as plain JSON."""
 MOST_ROWS = 1_000
 """Limit of cached rows. The oldest rows are dropped first."""

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from dyno import registry
 from dyno.contracts import declarations
@@ -27,6 +26,7 @@ from dyno.contracts.declarations import exception_text
 from dyno.contracts.engine import Engine, EngineSpec, Server
 from dyno.contracts.model import Refused, Tier, Value, Wrong
 from dyno.contracts.suite import History, Job
+from dyno.contracts.value_types import JsonMapping
 from dyno.host.process import die_with_parent
 from dyno.selftest.trace import BEGIN, END, mark
 
@@ -137,7 +137,7 @@ def _difference(history: History, contents: Mapping[str, object], acknowledged: 
 MOST_LINE_BYTES = 4_000
 
 
-def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
+def commit(job: JsonMapping, tell: Callable[[str], object]) -> None:
     """Commits the transactions from `start` on: `commits` of them, or without end if that is None.
 
     `often`: factor by which maintenance is more frequent than declared. `stop`: shut the server down in order.
@@ -169,7 +169,7 @@ def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
         tell("ended")
 
 
-def look(target: CrashTarget, history: History, store: Mapping[str, Any]) -> Judgement:
+def look(target: CrashTarget, history: History, store: JsonMapping) -> Judgement:
     """Opens a store, judges its contents, commits one more transaction and reads it back."""
     home, outcome = Path(store["home"]), REFUSED
     try:

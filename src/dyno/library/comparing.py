@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dyno.contracts.model import UsageError, Value
+from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.report.export import check_import
 from dyno.report.tables import comparison, sections, wording
 from dyno.report.tables.sections import Section
@@ -84,7 +85,7 @@ class Comparisons(Sequence[Comparison]):
         sections: Callable[[], list[Section]],
         lines: Callable[[], list[str]],
         data: Callable[[], dict[str, object]],
-        rows: Callable[[dict[str, Any]], list[dict[str, Any]]],
+        rows: Callable[[JsonObject], list[JsonObject]],
     ) -> None:
         # Each form is computed on demand: it takes seconds for large runs, and a command prints only one.
         self._sections = sections
@@ -105,7 +106,7 @@ class Comparisons(Sequence[Comparison]):
     def lines(self) -> list[str]:
         return self._lines()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Returns the JSON of `dyno compare --json`: see docs/reference/compare-json.md."""
         return self._data()
 
@@ -243,7 +244,7 @@ def _compare_runs(base: Run, runs: Sequence[Run], by: Metric | None, margin: flo
     )
 
 
-def _changes(data: Mapping[str, Any], pairs: Sequence[two.Between]) -> list[dict[str, Any]]:
+def _changes(data: JsonMapping, pairs: Sequence[two.Between]) -> list[JsonObject]:
     """Returns the rows of the JSON of runs with a base, each with its baseline and its run."""
     return [
         {

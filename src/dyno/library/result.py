@@ -8,10 +8,11 @@ from datetime import datetime
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
 from dyno import results
 from dyno.contracts.model import UsageError, Value
+from dyno.contracts.value_types import JsonObject
 from dyno.options import RunRequest
 from dyno.report import export
 from dyno.report.tables import text
@@ -166,7 +167,7 @@ class Result:
             picture.save(path)
         return picture
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Returns the JSON of `dyno show --json`: see docs/reference/show-json.md."""
         return export.as_data(self._run)
 
@@ -204,7 +205,7 @@ def load(path: str | Path) -> Result:
 
 def _row(shown: Shown) -> Row:
     summary, cell = shown.summary, shown.summary.cell
-    known: dict[str, Any] = {each.name: getattr(summary, each.name, None) for each in fields(Row)}
+    known: JsonObject = {each.name: getattr(summary, each.name, None) for each in fields(Row)}
     known |= {"suite": cell.suite, "engine": cell.asked, "tier": cell.tier_name, "params": dict(cell.params)}
     known |= {"floor": cell.floor, "samples": len(summary.samples)}
     known["caveats"] = tuple(caveat.code for caveat in summary.caveats)

@@ -8,7 +8,7 @@ msgspec's JSON refuses.
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -16,12 +16,13 @@ from msgspec import Struct
 from dyno.contracts.decoded_types import Count, Fact, Loop, Resources, Text, Value
 from dyno.contracts.model import Caveat, Tier
 from dyno.contracts.pace import Pace
+from dyno.contracts.value_types import JsonObject
 from dyno.fields import Sample
 from dyno.measure.position import Share
 from dyno.servers.listen import ServerAddress
 
 Message = TypeVar("Message")
-Fields = dict[str, Any]
+Fields = JsonObject
 """A message before it gets its type."""
 MessageError = (ValueError, RecursionError)
 """Exceptions of `decode`."""
@@ -42,7 +43,7 @@ class TrialRequest(Struct, frozen=True, kw_only=True):
     """A trial for a worker."""
 
     suite: str
-    definition: dict[str, Any] | None
+    definition: JsonObject | None
     """The user's table from which the suite is made."""
     engine: str
     options: dict[str, Value]

@@ -13,6 +13,7 @@ import msgspec
 from dyno.contracts.model import UsageError, Value
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import by_cpus, unknown_name_message
+from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.published import transcription
 from dyno.published.claims import Finding, findings
 from dyno.published.order import Order
@@ -172,7 +173,7 @@ class Experiment:
     author: str
     machine: str
     notes: tuple[str, ...]
-    plan: Mapping[str, Any]
+    plan: JsonMapping
     """Keys and values as in a plan file."""
     contenders: tuple[Contender, ...]
     rows: tuple[PublishedRow, ...]
@@ -185,7 +186,7 @@ class Experiment:
     curves: Curves | None = None
     year: int | None = None
     """None if unknown."""
-    sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sizes: Mapping[str, JsonMapping] = field(default_factory=dict)
     """Keys that replace the plan's, by preset. The suite's preset of the same name applies too, unless the keys name
     another."""
     style: Style | None = None
@@ -213,7 +214,7 @@ class Experiment:
             return named[0].title
         return engine
 
-    def plan_at_preset(self, preset: str | None) -> Mapping[str, Any]:
+    def plan_at_preset(self, preset: str | None) -> JsonMapping:
         """Returns the plan at the size of a preset; None stands for the published size."""
         if preset is None:
             return self.plan
@@ -236,7 +237,7 @@ def experiment(name: str, cpus: int | None = None) -> Experiment:
     return parse(name, data, cpus)
 
 
-def parse(name: str, data: Mapping[str, Any], cpus: int | None = None) -> Experiment:
+def parse(name: str, data: JsonMapping, cpus: int | None = None) -> Experiment:
     """Parses a file's content. Raises UsageError for a finding or an order that can't be checked."""
     rest = _resolve_cpus(dict(data), by_cpus(1, 1024, cpus))
     params, columns = rest.pop("params", ()), rest.pop("columns", ())
@@ -274,7 +275,7 @@ def _resolve_cpus(data: object, count: Callable[[str], Value]) -> Any:
         return [_resolve_cpus(each, count) for each in data]
     if not isinstance(data, dict):
         return data
-    resolved = dict[str, Any]()
+    resolved = JsonObject()
     for name, value in data.items():
         if name == "clients" and isinstance(value, list):
             resolved[name] = list(dict.fromkeys(count(str(each)) for each in value))

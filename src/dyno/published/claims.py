@@ -9,10 +9,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
 
 from dyno.contracts.model import UsageError, Value
 from dyno.contracts.settings import unknown_name_message
+from dyno.contracts.value_types import JsonMapping, JsonObject
 
 MORE, LESS = ("faster", "more", "fastest", "most"), ("slower", "less", "slowest", "least")
 ALL = ("fastest", "slowest", "most", "least")
@@ -78,7 +78,7 @@ class Finding:
 
 
 def findings(
-    data: Sequence[Mapping[str, Any]],
+    data: Sequence[JsonMapping],
     known: Mapping[str, str],
     where: str,
     needs: Mapping[str, int] = MappingProxyType({}),
@@ -107,7 +107,7 @@ def findings(
     return tuple(parsed)
 
 
-def _claim(data: dict[str, Any], known: Mapping[str, str], published: Sequence[str], where: str) -> Claim:
+def _claim(data: JsonObject, known: Mapping[str, str], published: Sequence[str], where: str) -> Claim:
     relation, of = data.pop("relation", None), data.pop("of", None)
     if relation not in RELATIONS:
         raise UsageError(unknown_name_message(f"{where}: relation", relation, RELATIONS))
@@ -140,7 +140,7 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], published: Sequence[s
     )
 
 
-def _bounds(relation: str, data: dict[str, Any], where: str) -> tuple[float, float, float]:
+def _bounds(relation: str, data: JsonObject, where: str) -> tuple[float, float, float]:
     """Returns the bounds and the published ratio of `Claim`, from 'by' and 'at_most'; of `about` from 'ratio' and
     either 'within' or 'between'; of `fails` from 'at_least'."""
     if relation == FAILS:

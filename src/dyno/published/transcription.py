@@ -7,9 +7,9 @@ correctly from the publication.
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.value_types import JsonMapping
 
 TABLES: Mapping[str, tuple[str, ...]] = {
     "curves": ("columns", "at", "rows"),
@@ -21,7 +21,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 KEY = "sha256"
 
 
-def checksums(data: Mapping[str, Any]) -> dict[str, str]:
+def checksums(data: JsonMapping) -> dict[str, str]:
     """Returns the SHA-256 of each published table of a file, by the table's name: of its columns and rows as JSON
     without blanks and with sorted keys."""
     tables = {name: {key: data[name][key] for key in keys} for name, keys in TABLES.items() if name in data}
@@ -34,7 +34,7 @@ def _canonical(table: object) -> bytes:
     return json.dumps(table, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def check(name: str, data: Mapping[str, Any]) -> None:
+def check(name: str, data: JsonMapping) -> None:
     """Raises UsageError if a published table differs from its checksum, or has none."""
     stated, actual = data.get(KEY, {}), checksums(data)
     for table in dict.fromkeys((*actual, *stated)):

@@ -23,6 +23,7 @@ from dyno import fields
 from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Caveat, UsageError
+from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, NUMBER, TEXT, Sample
 from dyno.host import installation
 from dyno.report.show_json import CPU, AbsentPhase, CapacityFound, CellRow, CostOfRow, Rate, Show
@@ -86,7 +87,7 @@ class Table:
 
     name: str
     columns: Columns
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[JsonMapping]
 
 
 def cells(run: Run) -> Table:
@@ -335,7 +336,7 @@ def _moment(text: str) -> datetime:
 # -- JSON of `dyno show` ------------------------------------------------------------------------------------
 
 
-def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
+def as_data(run: Run, prices: Prices | None = None) -> JsonObject:
     """Returns the run as plain JSON; unknown values are None. With `prices`, it includes the costs of rows."""
     if prices is None:
         charges = None
@@ -355,7 +356,7 @@ def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
         absent=[AbsentPhase(**_place(absence.cell, absence.phase), why=absence.why) for absence in absences(run)],
         costs=charges,
     )
-    data: dict[str, Any] = to_builtins(show)
+    data: JsonObject = to_builtins(show)
     return data
 
 
@@ -368,7 +369,7 @@ def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _place(cell: Cell, phase: str) -> dict[str, Any]:
+def _place(cell: Cell, phase: str) -> JsonObject:
     params = dict(cell.params)
     return {"suite": cell.suite, "engine": cell.asked, "phase": phase, "params": params, "tier": cell.tier_name}
 

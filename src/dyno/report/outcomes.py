@@ -2,13 +2,13 @@
 calls (`dyno selftest --tiers`) and tiers by crashes (`dyno crash`), on a terminal and in Markdown. This module prints
 plain data and judges nothing."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from dyno.contracts.value_types import JsonMapping
 from dyno.report.tables import units
 from dyno.report.tables.sections import Column, bullets, plain, print_sentence, print_table
 from dyno.report.tables.sections import table as markdown_table
@@ -17,7 +17,7 @@ WIDTH = 50
 """Width of the total time, in character columns."""
 
 
-def print_waterfall(record: Mapping[str, Any], console: Console) -> None:
+def print_waterfall(record: JsonMapping, console: Console) -> None:
     """Prints each hop with its stages on one time axis, then the totals and the doubts."""
     total, start = record["total_time"], 0.0
     for hop in record["hops"]:
@@ -52,7 +52,7 @@ def print_waterfall(record: Mapping[str, Any], console: Console) -> None:
     _print_doubts(record, console)
 
 
-def print_summary(record: Mapping[str, Any], console: Console) -> None:
+def print_summary(record: JsonMapping, console: Console) -> None:
     """Prints the percentiles of each stage over many requests."""
     codes = ", ".join(f"{times:,} × {code}" for code, times in record["http_codes"].items())
     console.print(Text(f"{record['url']}: {record['count']:,} requests; {codes or 'no response'}", style="bold"))
@@ -69,14 +69,14 @@ def _time(seconds: float | None) -> str:
     return units.duration(None if seconds is None else seconds * 1e9)
 
 
-def _print_doubts(record: Mapping[str, Any], console: Console) -> None:
+def _print_doubts(record: JsonMapping, console: Console) -> None:
     for doubt in record["doubts"]:
         print_sentence(Text(f"doubt: {doubt}", style="yellow"), console)
 
 
 # -- tiers --------------------------------------------------------------------------------------------------
 
-Row = Mapping[str, Any]
+Row = JsonMapping
 STYLES = {
     **dict.fromkeys(("proven", "held"), "green"),
     **dict.fromkeys(("broken", "failed"), "bold red"),

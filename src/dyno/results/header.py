@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct, to_builtins
 
@@ -17,7 +17,7 @@ from dyno.contracts.decoded_types import Amount, Count, Fact, Percent, Text
 from dyno.contracts.limits import Limit, parse_all
 from dyno.contracts.model import Phase
 from dyno.contracts.presentation import Curve, Layout
-from dyno.contracts.value_types import MOST_REAL
+from dyno.contracts.value_types import MOST_REAL, JsonMapping, JsonObject
 from dyno.options import PlanOptions
 
 MOST_CELLS = 100_000
@@ -25,8 +25,6 @@ MOST_PHASES = 1_000
 SHORT_HASH = 10
 """Number of digits by which a commit is shown."""
 Texts = list[Text]
-JSON: TypeAlias = Mapping[str, Any]
-"""A JSON object that is shown or compared as it is."""
 
 
 class Commit(Struct, frozen=True):
@@ -254,7 +252,7 @@ class Header(Struct, frozen=True, kw_only=True):
     """The suite's own charts."""
     native: Texts | None = None
     """Phases that native load can run with every server engine of the run."""
-    definition: dict[str, Any] | None = None
+    definition: JsonObject | None = None
     """The user's definition of the work, as the suite declares it."""
     experiment: Text | None = None
     """The published experiment that `dyno replicate` repeats in this run."""
@@ -273,7 +271,7 @@ class FirstLine(Header, frozen=True, kw_only=True, tag_field="kind", tag="run"):
     """Trials name them by their position."""
 
 
-def drop_unknown_facts(line: JSON) -> JSON:
+def drop_unknown_facts(line: JsonMapping) -> JsonMapping:
     """Returns the first line without facts of the machine that are null, which are the defaults of tables too."""
     host = line.get("host")
     if not isinstance(host, Mapping):
@@ -281,7 +279,7 @@ def drop_unknown_facts(line: JSON) -> JSON:
     return {**line, "host": {name: facts for name, facts in host.items() if facts is not None}}
 
 
-def select_declared(line: JSON, decoded: object) -> dict[str, Any]:
+def select_declared(line: JsonMapping, decoded: object) -> JsonObject:
     """Returns the keys of a first line that are declared, in their order. `decoded`: the line's Struct."""
     selected: dict[str, object] = _select(line, to_builtins(decoded))
     return selected

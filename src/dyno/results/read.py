@@ -25,9 +25,9 @@ from dyno.contracts.limits import STAGES, parse_all
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB, open_regular_file
 from dyno.contracts.sanitize import MOST, sanitize
-from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT
+from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT, JsonMapping, JsonObject
 from dyno.fields import HISTOGRAMS, Sample
-from dyno.results.header import JSON, FirstLine, drop_unknown_facts, select_declared
+from dyno.results.header import FirstLine, drop_unknown_facts, select_declared
 from dyno.results.run import Attempt, End, Extension, Run, apply_server_tiers, set_labels
 
 OPENING = b'{"kind":"run"'
@@ -251,7 +251,7 @@ def planned_cells(path: Path) -> tuple[Cell, ...]:
     return parse_first_line(path, next(lines(path), b""))[1]
 
 
-def parse_first_line(path: Path, line: bytes) -> tuple[dict[str, Any], tuple[Cell, ...]]:
+def parse_first_line(path: Path, line: bytes) -> tuple[JsonObject, tuple[Cell, ...]]:
     """Parses the file's first line; returns it without the cells, as `Run.recorded`, and the cells. Raises
     UsageError."""
     try:
@@ -273,7 +273,7 @@ def parse_first_line(path: Path, line: bytes) -> tuple[dict[str, Any], tuple[Cel
         raise damaged_file_error(path, error, 1) from None
 
 
-def parse_header(data: JSON) -> tuple[dict[str, Any], tuple[Cell, ...]]:
+def parse_header(data: JsonMapping) -> tuple[JsonObject, tuple[Cell, ...]]:
     """Checks the first line's JSON; returns it without the cells, as `Run.recorded`, and the cells. Raises
     ValueError."""
     # The decoder does not limit the texts of declarations: suites make them too, without importing msgspec.

@@ -20,8 +20,9 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Positive, Resources, Strain, Text
 from dyno.contracts.limits import Limit
 from dyno.contracts.model import STAND_IN_PREFIX, Caveat, Phase, Tier, weakest
+from dyno.contracts.value_types import JsonMapping
 from dyno.fields import Sample
-from dyno.results.header import JSON, Header, RecordedPlan, drop_unknown_facts
+from dyno.results.header import Header, RecordedPlan, drop_unknown_facts
 
 
 class Extension(Struct, frozen=True):
@@ -87,7 +88,7 @@ class Run:
     """A loaded run file. Runs are compared by identity, so that they can be keys."""
 
     path: Path
-    recorded: JSON
+    recorded: JsonMapping
     """The first line as the file has it, without the cells and undeclared keys: for output that repeats it."""
     cells: tuple[Cell, ...]
     attempts: tuple[Attempt, ...]
@@ -158,7 +159,7 @@ class Run:
         return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
 
 
-def defined_work(definition: JSON | None) -> dict[str, object]:
+def defined_work(definition: JsonMapping | None) -> dict[str, object]:
     """Returns the user's definition of the work, empty if there is none. It has neither the directory of the user's
     code nor paths of data files, because the same files may be elsewhere; the SHA-256 of data files stays."""
     work = dict(definition or {})

@@ -18,9 +18,9 @@ from typing import BinaryIO
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB
+from dyno.contracts.value_types import JsonMapping
 from dyno.fields import Sample, plain
 from dyno.results import read
-from dyno.results.header import JSON
 from dyno.results.read import CHECKSUM, MOST_LINE, SCHEMA, SEARCH_SCHEMA, is_run_file, parse_line, with_checksum
 from dyno.results.run import Attempt
 
@@ -86,7 +86,7 @@ BLOCK = 1 << 16
 
 
 def create(
-    path: Path, header: JSON, cells: Collection[Cell], replace: bool = False, lock: Lock | None = None
+    path: Path, header: JsonMapping, cells: Collection[Cell], replace: bool = False, lock: Lock | None = None
 ) -> None:
     """Writes a new run file without trials and locks it with `lock`. Raises UsageError if the file exists and may not
     be replaced, or if another process is writing to it."""

@@ -8,7 +8,7 @@ would time.
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial
 from itertools import groupby
@@ -21,6 +21,7 @@ from dyno.contracts.declarations import exception_text
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Absent, Refused, Tier
 from dyno.contracts.suite import InFlight, Job, Operations, Work
+from dyno.contracts.value_types import JsonMapping
 from dyno.host.process import die_with_parent
 from dyno.selftest.trace import BEGIN, END, mark
 
@@ -39,7 +40,7 @@ def main() -> None:
     Path(sys.argv[1]).write_text(json.dumps(answer))
 
 
-def _commit(message: Mapping[str, Any]) -> dict[str, object]:
+def _commit(message: JsonMapping) -> dict[str, object]:
     suite = registry.suite(message["suite"])
     spec = registry.reduce_to_suite(suite, registry.engine(message["engine"]))
     assert spec is not None and suite.proof is not None

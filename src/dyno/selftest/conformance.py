@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dyno import registry
 from dyno.contracts import declarations
@@ -24,6 +24,7 @@ from dyno.contracts.model import Refused, Tier
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import resolve
 from dyno.contracts.suite import Job, Suite, Workload
+from dyno.contracts.value_types import JsonMapping
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, nothing_left, own_session
 from dyno.runner.trial import Watch, default_limit
@@ -206,7 +207,7 @@ def main(events_file: str) -> None:
             tell(refused=exception_text(refused))
 
 
-def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
+def _check(message: JsonMapping, tell: Callable[..., None]) -> None:
     port, suite_name = message["port"], message["suite"]
     spec = registry.engine(message["engine"]).reduce_to_port(port)
     options = spec.resolve(message["options"])

@@ -11,10 +11,11 @@ import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.suite import Report
+from dyno.contracts.value_types import JsonMapping
 from dyno.suites.volume import IO, READ, WRITE, Enough, Round
 
 PROGRAM = "fio"
@@ -22,7 +23,7 @@ KINDS = (READ, WRITE)
 MS = 1_000_000
 Bins = dict[int, int]
 """Counts by latency in ns."""
-Job = Mapping[str, Any]
+Job = JsonMapping
 """A state of the job, as fio prints it."""
 
 

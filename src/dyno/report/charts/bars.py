@@ -3,6 +3,7 @@ the parts of a latency, and ratios to a baseline."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from dyno.contracts.value_types import JsonObject
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, common, remarks, rows, valid_rows
 from dyno.report.tables import display, wording
@@ -36,7 +37,7 @@ SIZE_DOUBTS = ("few", "partial", "attempts", "unsettled")
 """Doubts about a size; all other doubts are about times."""
 
 
-def y(axis: vega.Json | None = None) -> vega.Json:
+def y(axis: JsonObject | None = None) -> JsonObject:
     """Returns the encoding of a chart's rows, without labels if there is no `axis`."""
     opacity = {"condition": {"test": "indexof(datum.label, '(floor)') >= 0", "value": 0.7}, "value": 1}
     common = {"title": None, "domain": False, "ticks": False, "labelOverlap": False, "labelOpacity": opacity}
@@ -45,7 +46,7 @@ def y(axis: vega.Json | None = None) -> vega.Json:
 
 def by_row(
     transform: Sequence[Mapping[str, object]], layers: Sequence[Mapping[str, object]], figure: str
-) -> vega.Json:
+) -> JsonObject:
     """Returns the specification of a chart with a row for each record, in the records' order. Records need `row`, the
     name."""
     # A row's text has three parts: its name on the left, and its figure and remarks on the right.
@@ -61,7 +62,7 @@ def by_row(
     }
 
 
-def spec(engines: Sequence[str], field: str, title: str, kind: str, tooltip: Sequence[dict[str, str]]) -> vega.Json:
+def spec(engines: Sequence[str], field: str, title: str, kind: str, tooltip: Sequence[dict[str, str]]) -> JsonObject:
     """Returns the specification of bars of `field`. A row without a figure shows its record's `instead`. A floor's
     figure is printed but not drawn, because beside its bar all others would look alike."""
     value = f"datum['{field}']"
@@ -122,7 +123,7 @@ def brief(run: Run) -> list[Record]:
     return records
 
 
-def throughput_spec(engines: Sequence[str], unit: str) -> vega.Json:
+def throughput_spec(engines: Sequence[str], unit: str) -> JsonObject:
     if f"{unit}/s" == BYTES:
         title = BANDWIDTH.title
         kind = "bandwidth"
@@ -197,7 +198,7 @@ def sizes(run: Run) -> list[Record]:
     return [one for group in groups.values() for one in sorted(group, key=lambda one: one["bytes_on_disk"])]
 
 
-def size_spec(engines: Sequence[str], unit: str) -> vega.Json:
+def size_spec(engines: Sequence[str], unit: str) -> JsonObject:
     amplification = {"field": "write_amplification", "title": "write amplification", "format": ".3~r"}
     tooltip = [*vega.tooltip({"figure": "on disk"}), amplification, *vega.tooltip({"remarks": "remarks"})]
     whole = spec(engines, "bytes_on_disk", "on disk", "bytes", tooltip)
@@ -238,7 +239,7 @@ def parts(run: Run) -> list[Record]:
     return records
 
 
-def parts_spec(engines: Sequence[str], unit: str) -> vega.Json:
+def parts_spec(engines: Sequence[str], unit: str) -> JsonObject:
     legend = {"title": None, "orient": "top", "columns": 6, "symbolOpacity": 1}
     axis = {"title": "p50 of each part", "labelExpr": vega.figure("ns", "datum.value"), "tickCount": vega.TICKS}
     titles = {"row": "engine", "part": "part", "part figure": "p50", "remarks": "remarks"}
@@ -345,7 +346,7 @@ def _ratio_records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Compar
     return [{**record, **ends[id(on_axis)]} for record, on_axis in records]
 
 
-def ratio_spec(engines: Sequence[str], unit: str) -> vega.Json:
+def ratio_spec(engines: Sequence[str], unit: str) -> JsonObject:
     """Returns the specification for the ratios to one baseline."""
     axis = {"title": "speed as a multiple of the baseline's", "labelExpr": TICK_TEXT, "grid": False, "tickCount": 8}
     axis |= {"labelOverlap": "greedy", "labelSeparation": 6}

@@ -9,19 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.cell import Cell
+from dyno.contracts.value_types import JsonObject
 from dyno.report.tables.table import Row, groups, reported_by_text, varying_params
 from dyno.results import Run
 from dyno.stats.cache import cache_by_run
 from dyno.stats.doubts import MEANINGS
 from dyno.stats.summary import group_values
 
-if TYPE_CHECKING:
-    from dyno.report.charts.vega import Json
-
-Record = dict[str, Any]
+Record = JsonObject
 """A data point of a chart, as plain JSON. Every record has `engine` (the label in tables), `phase`, `tier`, `params`
 (a dict of the parameters that vary in the run) and `floor`; other keys depend on the chart."""
 Selector = Callable[[Record], bool]
@@ -56,7 +53,7 @@ class Chart:
     """Columns of the table view, which has all figures of the chart."""
     records: Callable[[Run], list[Record]]
     """Returns all records of a run, for all phases, tiers and parameters."""
-    spec: Callable[[Sequence[str], str], Json]
+    spec: Callable[[Sequence[str], str], JsonObject]
     """Returns the Vega-Lite specification of one panel, which has one phase, tier and value of each parameter. Called
     with the run's engines, in order, and the unit of the phase ('key'). The data of the specification is {"name":
     "records"}."""

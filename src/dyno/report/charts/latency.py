@@ -6,6 +6,7 @@ from statistics import median
 
 from dyno.contracts.histogram import PERCENTILES, curve
 from dyno.contracts.rank import needed_values
+from dyno.contracts.value_types import JsonObject
 from dyno.fields import Sample
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, Selector, valid_rows
@@ -52,7 +53,7 @@ def _record(record: Record, kind: str, figures: Mapping[str, int | None], points
     return {**record, "kind": kind, **{name: figures[name] for name in FIGURES}, **lists}
 
 
-def spec(engines: Sequence[str], unit: str) -> vega.Json:
+def spec(engines: Sequence[str], unit: str) -> JsonObject:
     # Each further nine takes as much room as the one before.
     places = [math.log10(100 / (100 - percentile)) for percentile in MARKED]
     names = " : ".join(
@@ -175,12 +176,12 @@ def _series_points(sample: Sample) -> dict[float, Point]:
     return points
 
 
-def series_spec(engines: Sequence[str], unit: str) -> vega.Json:
+def series_spec(engines: Sequence[str], unit: str) -> JsonObject:
     """Returns two panels, one below the other, over the same seconds."""
     titles = {"engine": "engine", "second": "second", "rate figure": "operations a second", "p99 figure": "p99"}
     titles |= {"remarks": "remarks"}
 
-    def lines(height: int, y: vega.Json, x_axis: vega.Json) -> vega.Json:
+    def lines(height: int, y: JsonObject, x_axis: JsonObject) -> JsonObject:
         encoding = {
             "x": vega.quantity("second", scale={"nice": False, "zero": False}, axis={**x_axis, "grid": False}),
             "y": y,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dyno.contracts.model import UsageError
 from dyno.contracts.presentation import Axis, Curve
 from dyno.contracts.settings import unknown_name_message
+from dyno.contracts.value_types import JsonObject
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, valid_rows
 from dyno.report.tables.sweeps import describe_end, find_crossings, find_ends, sentence
@@ -45,10 +46,10 @@ class Side:
     marks: Sequence[tuple[float, str]] = ()
     """Values to mark by a line across the chart, with their names."""
 
-    def encoding(self, field: str) -> vega.Json:
+    def encoding(self, field: str) -> JsonObject:
         text = vega.figure(self.kind, "datum.value")
-        axis: vega.Json = {"title": self.title, "labelExpr": text, "tickCount": vega.TICKS}
-        scale: vega.Json = {"zero": False, "nice": True, "padding": 10}
+        axis: JsonObject = {"title": self.title, "labelExpr": text, "tickCount": vega.TICKS}
+        scale: JsonObject = {"zero": False, "nice": True, "padding": 10}
         if self.ticks:
             axis |= {"values": list(self.ticks), "grid": False}
             scale = {"zero": False, "nice": False, "padding": 12}
@@ -62,21 +63,21 @@ class Side:
 
 def lines_spec(
     engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = "", ends: bool = False
-) -> vega.Json:
+) -> JsonObject:
     """Returns the specification of the chart. `line`: a parameter, each value of which has a line; without it each
     engine has a line. `point`: a parameter that labels and orders the points of a line. `ends`: whether records may
     have a key `ends`, the reason why their line ends."""
     look = {channel: vega.by_engine(engines, channel) for channel in ("color", "shape")}
     if line:
         # In the order of the records. The single legend shows the shapes, filled with the colours.
-        legend: vega.Json = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
+        legend: JsonObject = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
         legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
         look["color"] = vega.nominal("line", sort=None, scale={"range": list(vega.PALETTE)}, legend=None)
         look["shape"] = vega.nominal("line", sort=None, scale={"range": list(vega.SHAPES)}, legend=legend)
     colour = {"color": look["color"]}
     at = {"x": x.encoding("x"), "y": y.encoding("y")}
     sides = {"x": x, "y": y}
-    layers: list[vega.Json] = []
+    layers: list[JsonObject] = []
     for field, side in sides.items():
         for value, name in side.marks:
             layers = _marked_line(field, side, value, name) + layers
@@ -122,7 +123,7 @@ def lines_spec(
     }
 
 
-def _marked_line(field: str, side: Side, value: float, name: str) -> list[vega.Json]:
+def _marked_line(field: str, side: Side, value: float, name: str) -> list[JsonObject]:
     """Returns the layers of a line across the chart at a value of `x` or `y`, with its name at the end."""
     # Aggregated to one record: otherwise each record would draw the line again.
     one = [{"aggregate": [{"op": "count", "as": "n"}], "groupby": []}]
@@ -168,7 +169,7 @@ def _curve(run: Run, curve: Curve) -> Chart:
             ends = (("", title), ("_low", "95 % from"), ("_high", "95 % to"))
             columns += [Column(f"{name}{end}", text, side.kind) for end, text in ends]
 
-    def spec(engines: Sequence[str], unit: str) -> vega.Json:
+    def spec(engines: Sequence[str], unit: str) -> JsonObject:
         x = replace(_side(curve.x, unit), marks=marks)
         return lines_spec(engines, x, _side(curve.y, unit), line, point)
 
@@ -306,7 +307,7 @@ def sweep(run: Run, parameter: str, by: str | None = None) -> Chart:
             marks = [(count, f"{count:g} cores")]
     x = Side(parameter, "count", log=logarithmic(measured_at), ticks=measured_at, marks=marks)
 
-    def spec(engines: Sequence[str], unit: str) -> vega.Json:
+    def spec(engines: Sequence[str], unit: str) -> JsonObject:
         y = sides.get(unit, Side(unit, "count", interval=True, from_zero=True))
         return lines_spec(engines, x, y, ends=any("ends" in record for record in records))
 

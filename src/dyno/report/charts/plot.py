@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown_name_message
+from dyno.contracts.value_types import JsonObject
 from dyno.host import installation
 from dyno.report import charts
 from dyno.report.charts import bars, lines, vega
@@ -65,7 +66,7 @@ class Drawing(NamedTuple):
 
     file: str
     """The chart's name as a file name."""
-    spec: vega.Json
+    spec: JsonObject
     """Vega-Lite specification without a config."""
     width: int
 
@@ -175,7 +176,7 @@ def _draw_panels(run: Run, chart: Chart, choice: Choice, every: Sequence[Panel],
     return Drawing(chart.file, _sheet(run, chart, choice, cut, pixels, left_out), pixels)
 
 
-def _sheet(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel], width: int, left_out: str) -> vega.Json:
+def _sheet(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel], width: int, left_out: str) -> JsonObject:
     """Returns the specification of a sheet that is `width` pixels wide. The width of its panels is set by the config.
     `left_out`: a sentence about the parts that are not shown."""
     facts = []
@@ -200,7 +201,7 @@ def _sheet(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel], widt
     vega.limit_legends(views, named, vega.legend_columns(named, width - MARGIN - AXIS))
     views = [{**view, "data": {"values": panel.records}} for view, panel in zip(views, panels, strict=True)]
     columns = max(1, min(len(panels), width // PANEL_WIDTH))
-    grid: vega.Json = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
+    grid: JsonObject = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
     remarks = [
         *([left_out] if left_out else []),
         *_sentences(run, chart, panels, titles),
@@ -298,7 +299,7 @@ def load(purpose: str) -> ModuleType:
     return vl_convert
 
 
-def svg(sheet: vega.Json, width: int, dark: bool = False) -> str:
+def svg(sheet: JsonObject, width: int, dark: bool = False) -> str:
     """Draws a sheet exactly `width` pixels wide. The panels share the width that axes and figures leave. If that is
     too little, the sheet gets fewer columns. Raises UsageError if even a single column is too wide."""
     (grid,) = sheet["vconcat"]
@@ -314,10 +315,10 @@ def png(drawn: str, scale: float) -> bytes:
     return content
 
 
-def _fit_width(sheet: vega.Json, width: int, columns: int, dark: bool) -> tuple[str | None, int]:
+def _fit_width(sheet: JsonObject, width: int, columns: int, dark: bool) -> tuple[str | None, int]:
     """Returns the drawing, or None if its panels would be too narrow, and the width that it needs."""
 
-    def longest(view: vega.Json) -> int:
+    def longest(view: JsonObject) -> int:
         records = view["data"]["values"]
         return max(sum(len(str(v)) for v in record.values() if not isinstance(v, list)) for record in records)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dyno.contracts.histogram import curve
 from dyno.contracts.limits import Limit, Probe
+from dyno.contracts.value_types import JsonObject
 from dyno.fields import Sample
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, Chart, Column, Record, rows
@@ -38,7 +39,7 @@ def charts(run: Run) -> Iterator[Chart]:
 
 
 def _chart(name: str, title: str, figure: Figure, x: Side, y: Side) -> Chart:
-    def spec(engines: Sequence[str], unit: str) -> vega.Json:
+    def spec(engines: Sequence[str], unit: str) -> JsonObject:
         return lines_spec(engines, x, y)
 
     return Chart(
@@ -85,7 +86,7 @@ def cost(run: Run, prices: Prices) -> Chart:
         f"a month for {prices.load:,g} operations a second, {prices.currency}".rstrip(" ,"), "count", from_zero=True
     )
 
-    def spec(engines: Sequence[str], unit: str) -> vega.Json:
+    def spec(engines: Sequence[str], unit: str) -> JsonObject:
         drawn = lines_spec(engines, x, y)
         at = {"x": x.encoding("x"), "y": y.encoding("y")}
         # One line for the whole front, which the chart's detail by engine would cut into points.

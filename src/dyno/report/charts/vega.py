@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+
+from dyno.contracts.value_types import JsonObject
 
 FONT = "system-ui, sans-serif"
 LIGHT, DARK = "#ffffff", "#16191f"
@@ -60,13 +61,13 @@ def looks(engines: Iterable[str]) -> dict[str, int]:
     return numbers
 
 
-def scale(engines: Sequence[str], channel: str) -> Json:
+def scale(engines: Sequence[str], channel: str) -> JsonObject:
     """Returns the scale that gives each engine its "color", "shape" or "strokeDash" by its name."""
     values, numbers = LOOKS[channel], looks(engines)
     return {"domain": list(engines), "range": [values[numbers[name] % len(values)] for name in engines]}
 
 
-def config(dark: bool = False) -> Json:
+def config(dark: bool = False) -> JsonObject:
     """Returns a Vega-Lite config with a transparent background."""
     if dark:
         text = "#e6e8eb"
@@ -104,7 +105,6 @@ def config(dark: bool = False) -> Json:
 
 # -- specifications -----------------------------------------------------------------------------------------
 
-Json = dict[str, Any]
 DIGITS = "'.3~r'"
 TICKS = 5
 FROM_ZERO = {"zero": True, "nice": TICKS}
@@ -160,36 +160,36 @@ def interval_text(kind: str, low: str, high: str) -> str:
     return known_or_dash(low, f"{figure(kind, low)} + ' – ' + {figure(kind, high)}")
 
 
-def calculate(fields: Mapping[str, str]) -> list[Json]:
+def calculate(fields: Mapping[str, str]) -> list[JsonObject]:
     """Returns transforms that add a field for each expression."""
     return [{"calculate": expression, "as": name} for name, expression in fields.items()]
 
 
-def add_spoken_text(*parts: str) -> Json:
+def add_spoken_text(*parts: str) -> JsonObject:
     """Returns a transform that adds `spoken`, the text that a screen reader reads for a mark. Remarks come last."""
     return {"calculate": " + ', ' + ".join(parts) + " + (datum.remarks ? ', ' + datum.remarks : '')", "as": "spoken"}
 
 
-def tooltip(titles: Mapping[str, str]) -> list[Json]:
+def tooltip(titles: Mapping[str, str]) -> list[JsonObject]:
     """Returns the encoding of a tooltip, from titles by field."""
     # Vega-Lite turns titles into an expression and escapes quotation marks in it, but not backslashes.
     return [{"field": field, "title": title.replace("\\", "\\\\")} for field, title in titles.items()]
 
 
-def quantity(field: str, **more: object) -> Json:
+def quantity(field: str, **more: object) -> JsonObject:
     return {"field": field, "type": "quantitative", **more}
 
 
-def nominal(field: str, **more: object) -> Json:
+def nominal(field: str, **more: object) -> JsonObject:
     return {"field": field, "type": "nominal", **more}
 
 
-def mark(kind: str, **look: object) -> Json:
+def mark(kind: str, **look: object) -> JsonObject:
     """Returns a mark that screen readers skip."""
     return {"type": kind, "aria": False, **look}
 
 
-def layer(look: str | Json, encoding: Json, *filters: str) -> Json:
+def layer(look: str | JsonObject, encoding: JsonObject, *filters: str) -> JsonObject:
     """Returns a layer of the records that pass the filters."""
     drawn = {"mark": look, "encoding": encoding}
     if filters:
@@ -197,7 +197,7 @@ def layer(look: str | Json, encoding: Json, *filters: str) -> Json:
     return drawn
 
 
-def by_engine(engines: Sequence[str], channel: str, symbol: int = 80) -> Json:
+def by_engine(engines: Sequence[str], channel: str, symbol: int = 80) -> JsonObject:
     """Returns an encoding that distinguishes engines by "color", "shape" or "strokeDash". It has a legend above the
     chart, whose symbols take `symbol` square pixels. Vega-Lite merges the legends of a chart's channels into one."""
     legend = {"title": None, "orient": "top", "columns": legend_columns(engines, 560), "symbolLimit": 0}
@@ -219,13 +219,13 @@ def limit_legends(spec: object, engines: Sequence[str], columns: int | None = No
         spec["legend"] = {**spec["legend"], "values": list(engines), **({"columns": columns} if columns else {})}
 
 
-def outermost(point: str) -> list[Json]:
+def outermost(point: str) -> list[JsonObject]:
     """Returns transforms that give each record the `least` and `most` value of an expression over all records."""
     ends = [{"op": op, "field": "point", "as": name} for op, name in (("min", "least"), ("max", "most"))]
     return [*calculate({"point": point}), {"joinaggregate": ends}]
 
 
-def clip(log: bool = False, low: str = "low", high: str = "high") -> list[Json]:
+def clip(log: bool = False, low: str = "low", high: str = "high") -> list[JsonObject]:
     """Returns transforms that clip each record's interval. `from` and `to` are the ends of the clipped interval,
     `less` and `more` say on which side it was clipped, and `start` and `end` limit the axis. The records need `least`
     and `most`."""
@@ -243,7 +243,7 @@ def clip(log: bool = False, low: str = "low", high: str = "high") -> list[Json]:
     )
 
 
-def arrows(encoding: Json, channel: str, *filters: str, **look: object) -> list[Json]:
+def arrows(encoding: JsonObject, channel: str, *filters: str, **look: object) -> list[JsonObject]:
     """Returns layers of arrows at the clipped ends of intervals. `encoding`: the encodings of the other channels."""
     shapes = {"x": ("triangle-left", "triangle-right"), "y": ("triangle-down", "triangle-up")}[channel]
     return [

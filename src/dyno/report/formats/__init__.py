@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import chain
 from statistics import fmean, median, stdev
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from dyno.contracts.histogram import count_values, percentiles
 from dyno.contracts.sanitize import sanitize
+from dyno.contracts.value_types import JsonMapping
 from dyno.report.tables import units
 from dyno.report.tables.notes import absent
 from dyno.report.tables.table import named_rows, varying_params
@@ -184,7 +185,7 @@ def junit(run: Run) -> str:
     return _document(f"dyno {suite}", cases)
 
 
-def format_gate(data: Mapping[str, Any], strict: bool = False) -> str:
+def format_gate(data: JsonMapping, strict: bool = False) -> str:
     """Returns the test cases of a gate, from the JSON of `dyno check`. A row fails if it is slower than the margin
     allows, or has lost its number. An unclear row is skipped, or with `strict` fails."""
     cases = []

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
 
+from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.options import SEARCHED
 from dyno.report.charts import bars, plot, vega
 from dyno.report.charts.chart import Chart, Record, unit_of
@@ -40,13 +40,13 @@ def common(charts: Iterable[Chart]) -> dict[str, object]:
 
 def of_run(
     run: Run, name: str, groups: Sequence[Group], ranked: Mapping[Place, Ranking], charts: Sequence[Chart]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Returns the choices, the rows with their remarks, and the records of every chart."""
     rows = [row for group in groups for row in group.rows]
     changing = varying_params(run)
     # Curves with all their points would be most of a large page.
     brief = len(rows) > display.CURVES
-    packed, specs = dict[str, Any](), dict[str, Any]()
+    packed, specs = JsonObject(), JsonObject()
     # One chart at a time: the records of all charts together would take most of the memory for a large page.
     for chart in charts:
         records = (chart.brief if brief and chart.brief else chart.records)(run)
@@ -124,7 +124,7 @@ TEXT, DIM, GRID = (LIGHT["axis"][name] for name in ("labelColor", "titleColor", 
 COLOURS = {TEXT: "var(--ink)", DIM: "var(--dim)", GRID: "var(--line)"}
 
 
-def choose_records(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> list[tuple[Chart, list[Record]]]:
+def choose_records(run: Run, charts: Sequence[Chart], payload: JsonMapping) -> list[tuple[Chart, list[Record]]]:
     """Returns the records to draw, by chart. `payload`: the run's data for the page's program."""
     start = payload["start"]
     best = next((row["engine"] for row in payload["rows"] if row["best"] and _is_here(row, start, ())), None)
@@ -150,7 +150,7 @@ def stills(run: Run, by_chart: Iterable[tuple[Chart, Sequence[Record]]]) -> dict
     return {name: svg for name, svg in drawings.items() if len(svg) <= MOST_BYTES}
 
 
-def _is_here(record: Mapping[str, Any], start: Mapping[str, Any], spans: Sequence[str]) -> bool:
+def _is_here(record: JsonMapping, start: JsonMapping, spans: Sequence[str]) -> bool:
     """Returns whether the record belongs to the first place. It does the same as `isHere` in state.js, without
     floors."""
     params = {name: value for name, value in record["params"].items() if name not in spans}

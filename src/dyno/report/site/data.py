@@ -11,9 +11,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode
 
+from dyno.contracts.value_types import JsonObject
 from dyno.report.page import payload
 from dyno.report.tables import notes, units, wording
 from dyno.report.tables.table import Row, groups, varying_params
@@ -213,7 +214,7 @@ class Collection:
         counts = Counter(fact_texts)
         verdicts = dict[Hashable, int]()
         texts = dict[str, int]()
-        pairs = dict[str, Any]()
+        pairs = JsonObject()
         number = {run.entry.name: at for at, run in enumerate(runs)}
         for before, after in self._pairs():
             paired = alternate(before.starts, after.starts)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import median
-from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
 from dyno.contracts.cell import Cell
+from dyno.contracts.value_types import JsonObject
 from dyno.report import compare_json
 from dyno.report.show_json import CPU
 from dyno.report.tables import display, notes, units, wording
@@ -331,7 +331,7 @@ def history_gaps(of: Sequence[Gap], runs: int) -> list[str]:
 # -- as JSON ------------------------------------------------------------------------------------------------
 
 
-def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> dict[str, Any]:
+def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> JsonObject:
     rows = [
         compare_json.WithinRow(
             **_row_data(c.phase, c.engine),
@@ -345,7 +345,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
     return _plain(compare_json.Within(SCHEMA, CONFIDENCE, margin, str(run.path), run.plan.awake, rows))
 
 
-def with_base_data(of: Sequence[Between], margin: float) -> dict[str, Any]:
+def with_base_data(of: Sequence[Between], margin: float) -> JsonObject:
     """Returns the JSON of comparisons with one base."""
     pairs = [_between(pair, margin) for pair in of]
     if len(pairs) == 1:
@@ -353,7 +353,7 @@ def with_base_data(of: Sequence[Between], margin: float) -> dict[str, Any]:
     return _plain(compare_json.Several(SCHEMA, of[0].confidence, margin, str(of[0].before.path), pairs))
 
 
-def gate_data(of: Between, margin: float, results: Sequence[GateResult], passed: bool) -> dict[str, Any]:
+def gate_data(of: Between, margin: float, results: Sequence[GateResult], passed: bool) -> JsonObject:
     """Returns the JSON of a gate. `results`: one for each change."""
     between = structs.asdict(_between(of, margin))
     rows = []
@@ -399,15 +399,15 @@ def _change_data(of: Change) -> compare_json.BetweenRow:
     )
 
 
-def _verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> dict[str, Any]:
+def _verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> JsonObject:
     about = {"metric": metric.name, "reported_by": reported_by, "text": wording.verdict(verdict, metric)}
     return {**structs.asdict(verdict), **about}
 
 
-def _row_data(phase: str, cell: Cell) -> dict[str, Any]:
+def _row_data(phase: str, cell: Cell) -> JsonObject:
     return {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params), "engine": cell.asked}
 
 
-def _plain(data: Struct) -> dict[str, Any]:
-    plain: dict[str, Any] = to_builtins(data)
+def _plain(data: Struct) -> JsonObject:
+    plain: JsonObject = to_builtins(data)
     return plain

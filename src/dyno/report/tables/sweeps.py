@@ -3,8 +3,8 @@ and JSON. Extrapolated figures are always marked as such."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from dyno.contracts.value_types import JsonObject
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, reported_by_text, varying_params
@@ -283,13 +283,13 @@ def growth_data(
             {"value": held.value, unit: held.measured, "inside": held.inside, "predicted": plain(held.predicted)}
             for held in growth.held_out
         ]
-        forecasts = list[dict[str, Any]]()
+        forecasts = list[JsonObject]()
         for value in to:
             why = growth.refusal(value)
             predicted = None if why else growth.predict(value)
             figures = plain(predicted) if predicted else {unit: None, "low": None, "high": None, "why": why}
             forecasts.append({"value": value, **figures})
-        slope = dict[str, Any]()
+        slope = JsonObject()
         if growth.line is not None:
             slope = {"fixed_bytes": growth.line.factors[0], "bytes_per_item": growth.bytes_per_item}
         one = {

@@ -15,6 +15,7 @@ from uuid import uuid4
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Fact, Wrong
 from dyno.contracts.suite import Failure
+from dyno.contracts.value_types import JsonMapping
 from dyno.suites.calls.answers import BYTES, digest
 
 SHOWN = 1_000
@@ -92,7 +93,7 @@ class CallRecord:
         return {"digests": self._digests.hex(), "shown": list(self.shown.items()), "unchecked": self.unchecked}
 
     @classmethod
-    def of_json(cls, data: Mapping[str, Any]) -> CallRecord:
+    def of_json(cls, data: JsonMapping) -> CallRecord:
         record = cls(0)
         record._digests, record.shown = bytearray.fromhex(data["digests"]), dict(data["shown"])
         record.unchecked = data["unchecked"]

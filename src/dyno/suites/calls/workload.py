@@ -11,13 +11,13 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic_ns
-from typing import Any
 
 from dyno.contracts.equality import is_list
 from dyno.contracts.imported_code import ImportedCode
 from dyno.contracts.model import Caveat, Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.roles import OpeningWorkload, TrialFactsWorkload
 from dyno.contracts.suite import Failure, Job, Opened, Work, by_name
+from dyno.contracts.value_types import JsonMapping
 from dyno.host.process import users_directory
 from dyno.suites._shared.store import OnStore
 from dyno.suites.calls import DIRECTORY, FUNCTION
@@ -53,7 +53,7 @@ CHECKS = by_name(function)
 
 
 class CallsWorkload(OnStore, OpeningWorkload, TrialFactsWorkload):
-    def __init__(self, job: Job, definition: Mapping[str, Any]) -> None:
+    def __init__(self, job: Job, definition: JsonMapping) -> None:
         super().__init__(job)
         self._directory = Path(users_directory(), definition[DIRECTORY]).absolute()
         self._pid, self._guard = os.getpid(), Guard()

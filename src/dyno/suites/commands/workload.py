@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.equality import expect, shorten
 from dyno.contracts.model import Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.roles import FilesWorkload
 from dyno.contracts.suite import Job, Opened, Report, by_name
+from dyno.contracts.value_types import JsonMapping
 from dyno.host.process import users_directory
 from dyno.suites._shared.store import ToolWorkload
 from dyno.suites.commands import COLD, DIRECTORY, VARIABLES
@@ -38,7 +38,7 @@ CHECKS = by_name(runs)
 
 
 class CommandsWorkload(ToolWorkload, FilesWorkload):
-    def __init__(self, job: Job, definition: Mapping[str, Any]) -> None:
+    def __init__(self, job: Job, definition: JsonMapping) -> None:
         super().__init__(job)
         self._directory = users_directory() / definition[DIRECTORY]
         self._values = {name: job.params[name] for name in definition[VARIABLES]}

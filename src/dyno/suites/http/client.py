@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from time import monotonic, perf_counter_ns, sleep
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password
+from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.suites.http import curl
 from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url, check_url, follow_redirect, percent_encoded
 from dyno.suites.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
@@ -40,7 +41,7 @@ class Hop:
     secure: bool
     fresh: bool
     """Whether the request made a new connection, or failed before it had a connection."""
-    info: Mapping[str, Any]
+    info: JsonMapping
     """Result of `curl.information`."""
     error: str | None = None
     exitcode: int = 0
@@ -77,7 +78,7 @@ class Client:
         self._handle.close()
         self._multi.close()
 
-    def request(self, url: str, fresh: bool = False) -> dict[str, Any]:
+    def request(self, url: str, fresh: bool = False) -> JsonObject:
         """Makes a request, follows its redirects if the options say so, and returns its record.
 
         `fresh`: use a new connection. Raises UsageError for a malformed URL or an unusable file.
@@ -255,7 +256,7 @@ def prepare_handle(c: ModuleType, handle: Curl, options: Options, url: str) -> I
 # -- records --------------------------------------------------------------------------------------------------
 
 
-def summarize_hops(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
+def summarize_hops(hops: Sequence[Hop], options: Options) -> JsonObject:
     """Returns the record of a request: the fields of its last hop, by curl's names, with the times of all hops added
     up.
 

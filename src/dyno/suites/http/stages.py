@@ -13,9 +13,10 @@ documentation of curl_easy_getinfo.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dyno.contracts.rank import is_supported, rank
+from dyno.contracts.value_types import JsonMapping, JsonObject
 
 STAGES = ("lookup", "tcp", "tls", "send", "wait", "transfer")
 FINE_US = 10
@@ -79,7 +80,7 @@ def fine(requests: Iterable[Mapping[str, int | None]]) -> list[str]:
 # -- many requests ------------------------------------------------------------------------------------------
 
 
-def summarize_requests(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
+def summarize_requests(records: Iterable[JsonMapping], url: str) -> JsonObject:
     """Summarises requests: percentiles in seconds of those that succeeded, and counts of the others' errors."""
     values: dict[str, list[float]] = {name: [] for name in (*TIMES, *STAGES)}
     codes, errors = Counter[str](), Counter[str]()

@@ -15,6 +15,7 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.equality import expect, same
 from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, InFlight, Job, Operations, Work, check_each
+from dyno.contracts.value_types import JsonObject
 from dyno.suites import objectstore as p
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objectstore import DIGEST, Bucket, StoreRequest, StoreResponse, Throttled
@@ -139,7 +140,7 @@ class ObjectStoreWorkload(OnStore):
             # The seed doesn't depend on the engine, so that every engine gets the same requests in the same order.
             rng = random.Random(f"{self._job.seed}:{name}:{round}:{start}")
             numbers = range(start, min(start + step, count))
-            places: dict[str, Any] = {"calls": lambda _: (), "many": port, "places": count if burst else self._places}
+            places: JsonObject = {"calls": lambda _: (), "many": port, "places": count if burst else self._places}
             if floor:
                 yield Operations(arguments=[StoreRequest("head", "")] * len(numbers), check=lambda _: 0, **places)
                 continue

@@ -12,7 +12,7 @@ from typing import Any
 from dyno.contracts.model import BASE, SETTINGS, UsageError, Value
 from dyno.contracts.roles import Variant
 from dyno.contracts.settings import literal, unknown_name_message
-from dyno.contracts.value_types import MOST_TEXT
+from dyno.contracts.value_types import MOST_TEXT, JsonMapping, JsonObject
 from dyno.suites.sql.data.tables import SqlTable, read_tables
 from dyno.suites.sql.guard import REMEDY, find_effect
 from dyno.suites.sql.language.script import OF_OPERATION, Script, parse
@@ -124,7 +124,7 @@ class DefinedVariant:
     rows: Variant
 
 
-def parse_definition(data: Mapping[str, Any]) -> Definition:
+def parse_definition(data: JsonMapping) -> Definition:
     """Reads an inlined definition. Raises UsageError."""
     _check_keys("sql", data, KEYS)
     tables = as_table("sql.tables", data.get("tables", {}))
@@ -167,7 +167,7 @@ def parse_definition(data: Mapping[str, Any]) -> Definition:
     )
 
 
-def _variant(name: str, changes: Any, data: Mapping[str, Any]) -> DefinedVariant:
+def _variant(name: str, changes: Any, data: JsonMapping) -> DefinedVariant:
     """Reads a variant of the definition `data`. Raises UsageError."""
     where = f"sql.variants.{name}"
     if len(name) > LONGEST_VARIANT:
@@ -308,7 +308,7 @@ def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
     return StoreCheck(_text(f"{where}.says", data.get("says", query)), query, how, value)
 
 
-def as_table(where: str, value: object) -> dict[str, Any]:
+def as_table(where: str, value: object) -> JsonObject:
     if not isinstance(value, dict):
         raise UsageError(f"{where}: expected a table, got {literal(value)}")
     return value
