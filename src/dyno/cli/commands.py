@@ -175,7 +175,9 @@ def _invoke(words: list[str]) -> tuple[int, str | None]:
     except UsageError as error:
         return MISUSED, str(error)
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "dyno"
+        where = "dyno"
+        if error.ctx:
+            where = error.ctx.command_path
         return MISUSED, f"{' '.join(error.format_message().split()).rstrip('.')}; see {where} --help"
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"

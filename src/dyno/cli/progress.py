@@ -62,7 +62,9 @@ class Display(ProgressListener):
         if attempt == 0 and not self._trials_left[trial.cell]:
             # A null engine whose interval is still wide.
             self._extend([trial.cell])
-        again = f", attempt {attempt + 1}" if attempt else ""
+        again = ""
+        if attempt:
+            again = f", attempt {attempt + 1}"
         row = display.engine(cell.label, None if cell.follows else cell.tier)
         self._description = f"{row}, block {trial.block + 1}{again}"
         self._show(self._description)

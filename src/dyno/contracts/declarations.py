@@ -159,7 +159,9 @@ def type_errors(declared: object, kind: type | None = None, where: str = "") -> 
     the declaration's own class if `kind` is None."""
     kind = kind or type(declared)
     for name, hint in get_type_hints(kind).items():
-        field = f"{where}: {name}" if where else name
+        field = name
+        if where:
+            field = f"{where}: {name}"
         if not hasattr(declared, name):
             yield f"{field} is missing"
             continue

@@ -36,7 +36,9 @@ def number(text: str) -> Fraction:
     """Parses '20000', '20_000', '20k', '1.5M', '2e6', '64Ki', '64MiB'. Raises ValueError."""
     amount, unit = _split_unit(text)
     letter = unit.lower().removesuffix("b")
-    factor = 1024 if letter.endswith("i") else 1000
+    factor = 1000
+    if letter.endswith("i"):
+        factor = 1024
     power = _POWERS.get(letter.removesuffix("i"))
     if power is None or letter == "i":
         raise ValueError(f"{unit} is no unit of numbers: k, M, G, T, or Ki, Mi, Gi, Ti")

@@ -84,7 +84,9 @@ class Reader(AbstractContextManager["Reader"]):
 
     def first(self, key: bytes) -> Entry | None:
         cursor = self._shared or self._cursor()
-        return cursor.item() if cursor.set_range(key) else None
+        if cursor.set_range(key):
+            return cursor.item()
+        return None
 
     def stretch(self, key: bytes, count: int) -> list[Entry]:
         cursor = self._shared or self._cursor()
@@ -147,7 +149,9 @@ class Series(keyed.KeyedSeries):
 
 def _entries(txn: lmdb.Transaction[bytes], key: bytes) -> Iterator[Entry]:
     cursor = txn.cursor()
-    return cursor.iternext() if cursor.set_range(key) else iter(())
+    if cursor.set_range(key):
+        return cursor.iternext()
+    return iter(())
 
 
 ENGINE = EngineSpec(

@@ -89,7 +89,9 @@ class _Child:
             status = self._process.wait()
             self._errors.seek(max(self._errors.seek(0, os.SEEK_END) - ERROR_BYTES, 0))
             lines = self._errors.read().decode(errors="replace").strip().splitlines()
-            last = f": {lines[-1]}" if lines else ""
+            last = ""
+            if lines:
+                last = f": {lines[-1]}"
             raise ChildDied(f"the process of its clients ended with status {status}{last}") from None
 
     @property

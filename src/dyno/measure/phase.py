@@ -330,7 +330,9 @@ def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = Q
     quiet = 0
     deadline = monotonic_ns() + longest_ns
     pids = list(server)
-    window_ns = SERVER_WINDOW_NS if pids else WINDOW_NS
+    window_ns = WINDOW_NS
+    if pids:
+        window_ns = SERVER_WINDOW_NS
     before = _work(pids)
     while monotonic_ns() < deadline:
         sleep(window_ns / 1e9)

@@ -196,7 +196,10 @@ def _resolve_named_engines(suite: Suite, request: RunRequest, tier: Tier | None)
         label = named.label
         if label is None and spec.listing.labelled in values:
             text = sanitize(str(values[spec.listing.labelled]), keep="")
-            label = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+            if len(text) <= LONGEST_LABEL:
+                label = text
+            else:
+                label = f"{text[: LONGEST_LABEL - 1]}…"
         row = EngineRow(spec, values, requested or least, follows, label)
         check_tier(spec, row.tier, resolved)
         if row not in rows:

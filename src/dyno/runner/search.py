@@ -141,7 +141,10 @@ def next_step(
 
     def step(stage: str, rate: float, longer: float = 1.0) -> Step | None:
         wanted = longer * seconds(limits, rate, stage, times)
-        explores = [wanted] * (EXPLORES - len(explored) - 1) if stage == EXPLORE else []
+        if stage == EXPLORE:
+            explores = [wanted] * (EXPLORES - len(explored) - 1)
+        else:
+            explores = []
         for confirms in _confirms(stage, len(rounds)):
             following = explores + [longer * seconds(limits, rate, CONFIRM, times)] * confirms
             duration = shorten_probe(stage, wanted, following, times, spent)

@@ -406,7 +406,9 @@ def _remove_stores(
         if command:
             remedy = f"; to remove it: {command}"
         # A refused trial may have ended before it created a store.
-        verb = "may stay" if refused else "stays"
+        verb = "stays"
+        if refused:
+            verb = "may stay"
         line = f"{name} {verb} on {mask_password(url) or 'your server'} ({reason}){remedy}"
         lines.append(sanitize(mask_secrets(line, secrets), keep=""))
     return lines

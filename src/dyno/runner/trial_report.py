@@ -168,7 +168,9 @@ class TrialReport:
             checks = ""
             if self.check_ns >= 1e9:
                 checks = f" and {self.check_ns / 1e9:.0f} s of Dyno's own checks"
-            late = f": {self.late}" if self.late else ""
+            late = ""
+            if self.late:
+                late = f": {self.late}"
             self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s{checks}{late}"
         elif verdict == "out-of-memory":
             self.outcome, self.why = verdict, f"used more than {limit / (1 << 30):.2f} GiB of memory"

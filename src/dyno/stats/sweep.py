@@ -194,7 +194,9 @@ def _find_crossings(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: flo
                     low = last[1]
                     high = value
                 zero = low + last[2] / (last[2] - now[2]) * (high - low)
-                at = math.exp(zero) if log else zero
+                at = zero
+                if log:
+                    at = math.exp(zero)
             yield Crossing(sweep, below, above, last[1], value, at)
         last = now
 

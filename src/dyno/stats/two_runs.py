@@ -135,7 +135,9 @@ def compare_runs(
             changes.append(Change(was, row, used, middle, verdict))
         elif by is None or speeds_before:
             # If the earlier row lacks the metric, as a bulk phase lacks percentiles, the row is not lost.
-            why = f"no {by.title}" if by and row is not None and row.valid else "not measured"
+            why = "not measured"
+            if by and row is not None and row.valid:
+                why = f"no {by.title}"
             lost.append((was, "not in the run" if row is None else row.why or why))
         else:
             without.append((was, f"no {by.title} before"))

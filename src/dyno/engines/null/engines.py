@@ -161,7 +161,9 @@ class Sql(NullPort):
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[object]], object]:
         rows: list[tuple[object, ...]] = []
-        return (lambda values: ([], rows)) if named else (lambda values: rows)
+        if named:
+            return lambda values: ([], rows)
+        return lambda values: rows
 
     def aborted(self, error: Exception) -> bool:
         return False

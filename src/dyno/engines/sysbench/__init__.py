@@ -388,7 +388,9 @@ class Sysbench(Engine):
         mode, _, operation = pattern.partition("-")
         arguments = [*words(threads, limit_ns, histogram=False), f"--rand-seed={seed}", "memory"]
         arguments += [f"--memory-block-size={size_bytes}", "--memory-scope=local", f"--memory-total-size={ENDLESS}"]
-        access = "rnd" if mode == "random" else "seq"
+        access = "seq"
+        if mode == "random":
+            access = "rnd"
         arguments += [f"--memory-access-mode={access}", f"--memory-oper={operation}", "run"]
         result = report(self._version, run(arguments))
         return replace(result, bytes=result.items * size_bytes)

@@ -82,7 +82,10 @@ def lines_spec(
         for value, name in side.marks:
             layers = _marked_line(field, side, value, name) + layers
     # Dashes distinguish the lines of several engines.
-    dashes = {"strokeDash": vega.by_engine(engines, "strokeDash", 900)} if line and len(engines) > 1 else {}
+    if line and len(engines) > 1:
+        dashes = {"strokeDash": vega.by_engine(engines, "strokeDash", 900)}
+    else:
+        dashes = {}
     order = {"order": {"field": "point" if point else "x"}}
     layers.append(vega.layer(vega.mark("line", strokeWidth=2), {**at, **order, **colour, **dashes}))
     for name, side in sides.items():
@@ -114,7 +117,10 @@ def lines_spec(
     words = ["datum.engine", *(["datum.line"] if line else [])]
     words += [f"{vega.literal(f'{point} ')} + datum.point"] if point else []
     words += [f"{vega.literal(side.title)} + ' ' + datum['{name} text']" for name, side in sides.items()]
-    clipped = [*vega.outermost("datum.y"), *vega.clip(y.log, "y_low", "y_high")] if y.interval else []
+    if y.interval:
+        clipped = [*vega.outermost("datum.y"), *vega.clip(y.log, "y_low", "y_high")]
+    else:
+        clipped = []
     return {
         "data": {"name": "records"},
         "transform": [*vega.calculate(texts), vega.add_spoken_text(*words), *clipped],

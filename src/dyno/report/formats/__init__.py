@@ -203,7 +203,9 @@ def format_gate(data: JsonMapping, strict: bool = False) -> str:
                 failure = row["text"]
             else:
                 failure = unclear if strict else None
-            skipped = None if strict else unclear
+            skipped = unclear
+            if strict:
+                skipped = None
             output = f"{row['metric']}: {row['text']}"
         cases.append(Case(f"dyno.{row['phase']}", name, 0.0, failure, skipped, output))
     return _document("dyno check", cases)

@@ -82,7 +82,9 @@ def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
         others, rest = display.take_first(answer.others, display.BARS - 1, "others", "the overview has more")
         scale = 100 / (max([1.0, *(verdict.ratio for _, verdict in others if verdict.ratio is not None)]) * BEYOND)
         marks, best = wording.name_leaders(answer), answer.best.label
-        text = "" if marks else "the best figures"
+        text = "the best figures"
+        if marks:
+            text = ""
         bars = [Bar(best, colours[best], marks.get(best, ""), units.ratio(1), text, scale)]
         for cell, verdict in others:
             if verdict.low is None:

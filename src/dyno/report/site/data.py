@@ -315,7 +315,10 @@ class Collection:
         values = list(speeds(summary, metric).values()) if summary.valid else []
         figure = estimate([1 / value if metric.inverse else value for value in values]) if values else None
         rate = summary.bandwidth if moved else summary.throughput
-        per_second = f"{units.rate(rate.median)} {summary.unit}/s" if rate else units.UNKNOWN
+        if rate:
+            per_second = f"{units.rate(rate.median)} {summary.unit}/s"
+        else:
+            per_second = units.UNKNOWN
         rate_text = units.bandwidth(rate.median if rate else None) if moved else per_second
         write = units.duration if paced else units.bandwidth if moved else units.rate
         median_text = units.UNKNOWN if figure is None else write(figure.median) if paced else rate_text

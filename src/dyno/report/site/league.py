@@ -133,7 +133,9 @@ def _mark(run: Run) -> object:
 def machine_name(run: Run) -> str:
     """Returns processor, number of usable cores and memory."""
     machine = hardware(run)
-    number = f"{machine.cores:g}" if machine.cores else "?"
+    number = "?"
+    if machine.cores:
+        number = f"{machine.cores:g}"
     return f"{machine.processor or 'unknown CPU'}, {number} cores, {units.size(machine.memory_bytes)} of memory"
 
 

@@ -157,7 +157,9 @@ def _by_phase(
         for at, (run, change, texts) in enumerate(group):
             cell = change.after.cell
             tiers = [row.cell.tier_name or "" for row in (change.before, change.after)]
-            moved = f" ({' → '.join(tiers)})" if tiers[0] != tiers[1] else ""
+            moved = ""
+            if tiers[0] != tiers[1]:
+                moved = f" ({' → '.join(tiers)})"
             params = [units.params(cell.params, changing)] if changing else []
             medians = [_median(row, metric) for row in (change.before, change.after)]
             usage = [column[at] for column in more.values()]

@@ -109,7 +109,9 @@ def join_parts(*parts: str, between: str = ", ") -> str:
 
 def engine(name: str, at: Tier | str | None) -> str:
     """Returns 'lmdb (power)'."""
-    tier_name = at.value if isinstance(at, Tier) else at
+    tier_name = at
+    if isinstance(at, Tier):
+        tier_name = at.value
     if tier_name:
         return f"{name} ({tier_name})"
     return name

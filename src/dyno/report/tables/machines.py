@@ -121,7 +121,9 @@ def _sentence(of: Choice, priced: bool, price: Mapping[str, float] | None) -> st
     if decision.best is not None:
         return _capital(f"{how}buy {decision.best}: {_describe_lead(of, decision, decision.best)}.{unpriced}")
     if decision.equal:
-        which = "speed for the price" if price else "speed"
+        which = "speed"
+        if price:
+            which = "speed for the price"
         return (
             f"Buy any of {display.join_names(names)}: none differs in {which} by over {MARGIN * 100:g} %.{unpriced}"
         )

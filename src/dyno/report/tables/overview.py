@@ -97,7 +97,9 @@ def address(run: int, phase: str, view: Overview) -> str:
     params = {}
     for name, value in view.params.items():
         # Formatted like JavaScript formats the value.
-        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        whole = value
+        if isinstance(value, float) and value.is_integer():
+            whole = int(value)
         params[f"p.{name}"] = str(value).lower() if isinstance(value, bool) else str(whole)
     return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value if view.tier else "", **params})
 

@@ -91,7 +91,9 @@ def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Se
         machine = " and the machine for the time they take at this rate"
     else:
         machine = ""
-    hours = "the machine, " if prices.machines else ""
+    hours = ""
+    if prices.machines:
+        hours = "the machine, "
     if prices.load is not None:
         if prices.headroom:
             free = f", {prices.headroom * 100:g} % of each kept free"

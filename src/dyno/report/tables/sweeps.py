@@ -270,7 +270,9 @@ def growth_data(
     data |= {"also": list(also)} if also else {}
     for growth in of:
         fit = growth.fit
-        unit = "bytes" if growth.kind == DISK else "ns"
+        unit = "ns"
+        if growth.kind == DISK:
+            unit = "bytes"
 
         def plain(predicted: Predicted, unit: str = unit) -> dict[str, float]:
             return {unit: predicted.middle, "low": predicted.low, "high": predicted.high}

@@ -72,7 +72,9 @@ class Guard:
             return why
         for descriptor, (name, before) in enumerate(zip(STANDARD, self._files, strict=True)):
             if (now := _file(descriptor)) != before:
-                how = "closed" if now is None else "replaced"
+                how = "replaced"
+                if now is None:
+                    how = "closed"
                 return f"it {how} descriptor {descriptor}, {name}"
         directory = None
         with suppress(OSError):

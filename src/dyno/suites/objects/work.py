@@ -204,7 +204,9 @@ class ClientWork:
             return ObjectPosition(branch, key)
 
         def check_one(key: int, answer: object) -> int:
-            what = "blobs" if self._blobs else "container"
+            what = "container"
+            if self._blobs:
+                what = "blobs"
             return self._check(answer, self._model.contents(branch, key, blobs=self._blobs), f"{what} {key}")
 
         def check(part: Sequence[int], answers: Sequence[object]) -> int:

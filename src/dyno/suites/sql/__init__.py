@@ -65,7 +65,9 @@ class SqlSuite(FileDefinedSuite, FlaggedSuite, NativeSuite, RemoteSuite):
             if any(("url" if isinstance(each, Mapping) else "url=") in each for each in engines):
                 definition = {"data": "there", **definition}
         if definition is None:
-            flag = "--change" if "change" in values else "--try"
+            flag = "--try"
+            if "change" in values:
+                flag = "--change"
             raise UsageError(f"{flag} needs a query: give it by -q, or in a plan file with [sql]")
         if "change" in values:
             definition = {**definition, "change": values["change"]}

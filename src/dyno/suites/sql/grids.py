@@ -39,7 +39,9 @@ class Grids:
             bits = min(max(math.ceil(-math.log2(tolerance)), 1), MANTISSA)
         self._shift = MANTISSA - bits
         width = 1 << self._shift
-        lattice = 1 << SINGLE if self._shift > SINGLE + 1 else 1
+        lattice = 1
+        if self._shift > SINGLE + 1:
+            lattice = 1 << SINGLE
         sixths = [(2 * grid + 1) * width // 6 for grid in range(COUNT)]
         self._offsets = [sixth // lattice * lattice + lattice // 2 for sixth in sixths]
         share = 2.0**-bits if tolerance else 0.0

@@ -74,7 +74,9 @@ def find_effect(text: str, pasted: bool = False) -> str:
     if text[end:].strip():
         return "there is more than one statement"
     first = _FIRST.match(text)
-    word = first.group(1).upper() if first else ""
+    word = ""
+    if first:
+        word = first.group(1).upper()
     if word not in KINDS:
         return f"{word or 'it'} is none of the statements that only read ({', '.join(KINDS)})"
     if lexed.writes():

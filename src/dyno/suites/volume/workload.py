@@ -36,7 +36,9 @@ def explain_unsteady(rounds: Sequence[Round], block_size: int, size: int) -> str
     """Returns why a warm-up is not steady; None if it is: every block was written before the last five rounds, and
     their rate is steady. fio writes each block once before it writes any block again."""
     last = [each.per_second for each in rounds[-WINDOW:]]
-    middle = mean(last) if len(last) == WINDOW else 0.0
+    middle = 0.0
+    if len(last) == WINDOW:
+        middle = mean(last)
     if not middle or sum(each.operations for each in rounds[:-WINDOW]) * block_size < size:
         return f"not every block was written {WINDOW} rounds before the end"
     if max(last) - min(last) > RANGE * middle:

@@ -69,7 +69,9 @@ def compile_script(script: Script, port: Sql, named: bool, judged: bool) -> Call
                 answer = answer if named else rows
             if step.keyword not in CONTROL:
                 answers.append(answer)
-        return answers[0] if len(answers) == 1 else tuple(answers)
+        if len(answers) == 1:
+            return answers[0]
+        return tuple(answers)
 
     return _guard_transaction(transaction, port)
 
