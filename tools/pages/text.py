@@ -39,9 +39,7 @@ def filled(text: str, blocks: Mapping[str, Callable[..., str]]) -> str:
 
 def by_hand(text: str) -> str:
     """The text of a page without what a tool or a command wrote."""
-    if text.startswith(WRITTEN[:20], text.find("<!--")):
-        return ""
-    return PRINTED.sub("", BLOCK.sub("", text))
+    return "" if text.startswith(WRITTEN[:20], text.find("<!--")) else PRINTED.sub("", BLOCK.sub("", text))
 
 
 def moved(text: str, source: Path, page: Path) -> str:
@@ -57,10 +55,7 @@ def moved(text: str, source: Path, page: Path) -> str:
 def nested(text: str, title: str = "") -> str:
     """The text of a document one level deeper, with another title or none."""
     body = re.sub(r"^# .*\n+", "", text)
-    head = ""
-    if title:
-        head = f"## {title}\n\n"
-    return head + re.sub(r"^(#+ )", r"#\1", body, flags=re.MULTILINE)
+    return (f"## {title}\n\n" if title else "") + re.sub(r"^(#+ )", r"#\1", body, flags=re.MULTILINE)
 
 
 def sections(text: str) -> dict[str, str]:
