@@ -6,10 +6,9 @@ ENGINES := .venv/.engines
 STAMP := .venv/.installed
 IN_ROOM := $(if $(ROOM),--room $(ROOM))
 DEMO := demo
-# A test process has a file of tests at a time, in the order of tests/conftest.py. Three share two cores, since many tests
-# wait for servers; those marked serial measure, and run before with less company.
-WORKERS ?= -n 3 --dist loadfile --no-loadscope-reorder
-FEW ?= -n 2 --dist loadfile --no-loadscope-reorder
+# Two test processes, each with a file of tests at a time, in the order of tests/conftest.py. Tests marked serial measure,
+# and run before the others.
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
 # Servers that the tests start, and engines with an interpreter of their own.
 SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse cassandra \
 	sysbench versitygw minio
@@ -32,7 +31,7 @@ demo: $(ENGINES)
 
 # `make test ROOM=engines/redis` runs what guards a room, a folder or a module of src/dyno.
 test: system setup servers lint
-	$(BIN)/pytest $(FEW) -m "serial and not soak and not nightly" --durations-file durations-serial.txt $(IN_ROOM) $(PYTEST) \
+	$(BIN)/pytest $(WORKERS) -m "serial and not soak and not nightly" --durations-file durations-serial.txt $(IN_ROOM) $(PYTEST) \
 		$$(grep -rl --include='test_*.py' 'mark\.serial' tests); status=$$?; test $$status = 5 && status=0; \
 		$(BIN)/pytest $(WORKERS) -m "not serial and not soak and not nightly" --durations-file durations.txt $(IN_ROOM) \
 		$(PYTEST) && exit $$status

@@ -65,6 +65,7 @@ def test_server_reads_are_not_counted_as_clients(shell: Shell) -> None:
     assert server["asked_bytes"] > 5_000 * 4096 > client["asked_bytes"]
 
 
+@pytest.mark.serial
 def test_ended_server_is_not_counted_as_client(shell: Shell) -> None:
     """The server of the first phase ends with its engine, so that the second phase is cold."""
     attempt, samples = trial(shell, "rand-key,rand-key-cold")
