@@ -27,8 +27,3 @@ JsonObject: TypeAlias = dict[str, Any]
 """A new JSON object, or a table of a TOML file."""
 JsonMapping: TypeAlias = Mapping[str, Any]
 """A JSON object that is only read."""
-
-JsonObject: TypeAlias = dict[str, Any]
-"""A new JSON object, or a table of a TOML file."""
-JsonMapping: TypeAlias = Mapping[str, Any]
-"""A JSON object that is only read."""

@@ -17,7 +17,7 @@ from dyno.contracts.decoded_types import Amount, Count, Fact, Percent, Text
 from dyno.contracts.limits import Limit, parse_all
 from dyno.contracts.model import Phase
 from dyno.contracts.presentation import Curve, Layout
-from dyno.contracts.value_types import JsonMapping, JsonObject, MOST_REAL
+from dyno.contracts.value_types import MOST_REAL, JsonMapping, JsonObject
 from dyno.options import PlanOptions
 
 MOST_CELLS = 100_000

@@ -25,7 +25,7 @@ from dyno.contracts.limits import STAGES, parse_all
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB, open_regular_file
 from dyno.contracts.sanitize import MOST, sanitize
-from dyno.contracts.value_types import JsonMapping, JsonObject, MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT
+from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT, JsonMapping, JsonObject
 from dyno.fields import HISTOGRAMS, Sample
 from dyno.results.header import FirstLine, drop_unknown_facts, select_declared
 from dyno.results.run import Attempt, End, Extension, Run, apply_server_tiers, set_labels

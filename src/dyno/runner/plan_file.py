@@ -8,7 +8,7 @@ from typing import Any
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import COUNTS, ENGINES, PARAMS, RATES, SIZE, Kind, literal, unknown_name_message
-from dyno.contracts.value_types import JsonObject, MOST, MOST_TEXT
+from dyno.contracts.value_types import MOST, MOST_TEXT, JsonObject
 from dyno.options import OPTIONS, Option, RunRequest, as_list
 
 GIB = 1 << 30

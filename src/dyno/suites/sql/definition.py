@@ -12,7 +12,7 @@ from typing import Any
 from dyno.contracts.model import BASE, SETTINGS, UsageError, Value
 from dyno.contracts.roles import Variant
 from dyno.contracts.settings import literal, unknown_name_message
-from dyno.contracts.value_types import JsonMapping, JsonObject, MOST_TEXT
+from dyno.contracts.value_types import MOST_TEXT, JsonMapping, JsonObject
 from dyno.suites.sql.data.tables import SqlTable, read_tables
 from dyno.suites.sql.guard import REMEDY, find_effect
 from dyno.suites.sql.language.script import OF_OPERATION, Script, parse
