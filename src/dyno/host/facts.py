@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
-from dyno.contracts.value_types import JsonObject
 from dyno.host.filesystem import filesystem, fsync_ns, nearest_existing
 from dyno.host.procfs import (
     ROOT,
@@ -35,7 +35,7 @@ from dyno.host.procfs import (
 __all__ = ["clock_cost_ns", "facts", "filesystem", "fsync_ns", "nearest_existing", "pressure"]
 
 
-def facts(work: Path, *, root: Path = ROOT) -> JsonObject:
+def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
     """Returns facts about this machine as nested dicts; None means unknown.
 
     `work`: directory for the engines' data, or its nearest parent that exists. `root`: where /proc, /sys and /etc

@@ -15,7 +15,6 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.equality import expect, same
 from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, InFlight, Job, Operations, Work, check_each
-from dyno.contracts.value_types import JsonObject
 from dyno.suites import objectstore as p
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objectstore import DIGEST, Bucket, StoreRequest, StoreResponse, Throttled
@@ -140,7 +139,7 @@ class ObjectStoreWorkload(OnStore):
             # The seed doesn't depend on the engine, so that every engine gets the same requests in the same order.
             rng = random.Random(f"{self._job.seed}:{name}:{round}:{start}")
             numbers = range(start, min(start + step, count))
-            places: JsonObject = {"calls": lambda _: (), "many": port, "places": count if burst else self._places}
+            places: dict[str, Any] = {"calls": lambda _: (), "many": port, "places": count if burst else self._places}
             if floor:
                 yield Operations(arguments=[StoreRequest("head", "")] * len(numbers), check=lambda _: 0, **places)
                 continue
@@ -263,8 +262,10 @@ class ObjectStoreWorkload(OnStore):
     def _count_and_check(self, check: CheckAnswers, answers: Sequence[object]) -> int:
         for answer in answers:
             outcome = "served"
-            if isinstance(answer, Failure):
-                outcome = _name_failure(answer)
+            if type(answer) is Failure:
+                outcome = "failed"
+                if answer.error.startswith(f"{Throttled.__name__}:"):
+                    outcome = "throttled"
             self._counts[outcome] += 1
         if self._phase == p.BURST:
             self._burst = answers
@@ -356,9 +357,3 @@ def _expect(got: object, right: object, what: str) -> int:
 
 
 WORKLOAD = ObjectStoreWorkload
-
-
-def _name_failure(failure: Failure) -> str:
-    if failure.error.startswith(f"{Throttled.__name__}:"):
-        return "throttled"
-    return "failed"
