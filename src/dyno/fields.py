@@ -140,7 +140,7 @@ class Counted:
     """In a search for a capacity: of the operations due, those that were judged by its limits: all but those of the
     warm-up and of the first fifth after it."""
     broken: Mapping[Text, Count] = declare_quantity(merge=SUMS, factory=dict)
-    """Of these, the operations that broke each limit: failed, answered too late, or never begun."""
+    """Operations among these that broke each limit: failed, answered too late, or never begun."""
     bulk: bool = declare_quantity(False, merge=ANY, shown=(SAMPLES,))
     """Whether the phase was one timed call over all items."""
     bytes: Count | None = declare_quantity(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
@@ -205,8 +205,8 @@ class Sample(Counted):
     )
     """A histogram for each machine, by its host; empty if all clients ran on this machine."""
     machines: Mapping[Text, Machine] = declare_quantity(factory=dict)
-    """Of each of these machines: clients and their processes, usable cores, operations, elapsed and CPU time, p99 of
-    lateness and of response times, round trip to the server, and how far its clock was ahead and moved meanwhile."""
+    """Each machine's clients and their processes, usable cores, operations, elapsed and CPU time, p99 of lateness and
+    of response times, round trip to the server, and how far its clock was ahead and moved meanwhile."""
     response: Histogram | None = declare_quantity(
         None, merge=TOGETHER, summary=PERCENTILES, shown=EVERYWHERE, columns=_latencies("response"), key="response_ns"
     )
@@ -231,8 +231,8 @@ class Sample(Counted):
         columns={"file_bytes": "file_bytes", "resident_bytes": "resident_bytes"},
         key="resident_percent",
     )
-    """Of a cold phase: data of the trial's files, how much of it was in the page cache after the eviction, and how it
-    was evicted."""
+    """For a cold phase: data of the trial's files, how much of it was in the page cache after the eviction, and how
+    it was evicted."""
     client: Used | None = declare_quantity(
         None,
         merge=SUM,

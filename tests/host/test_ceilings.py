@@ -36,12 +36,12 @@ MOST = {
 
 @pytest.mark.claim("A row's share of the machine's ceilings is shown only if they were probed on its file system")
 def test_probed_ceilings_are_cached_per_file_system(tmp_path: Path) -> None:
-    found: dict[str, Any] = ceilings.probe(tmp_path, 0.04)
-    assert set(found) == set(ceilings.NAMES)
-    assert all(value is None or value == found["probed"] or value > 0 for value in found.values())
+    probed: dict[str, Any] = ceilings.probe(tmp_path, 0.04)
+    assert set(probed) == set(ceilings.NAMES)
+    assert all(value is None or value == probed["probed"] or value > 0 for value in probed.values())
     assert ceilings.load_cached(tmp_path / "cache", tmp_path) is None
-    ceilings.keep(tmp_path / "cache", tmp_path, found)
-    assert ceilings.load_cached(tmp_path / "cache", tmp_path) == found
+    ceilings.keep(tmp_path / "cache", tmp_path, probed)
+    assert ceilings.load_cached(tmp_path / "cache", tmp_path) == probed
     assert ceilings.load_cached(tmp_path / "cache", Path("/proc")) is None, "another file system"
     assert not list(tmp_path.glob(".dyno-probe-*"))
 

@@ -60,7 +60,7 @@ def _curl_options(function: Callable[..., int]) -> Callable[..., int]:
         kind = str(each.type).partition(" ")[0]
         value = {"metavar": metavar, "multiple": kind not in TYPES, "type": TYPES.get(metavar, TYPES.get(kind))}
         if kind == "bool":
-            more: JsonObject = {"is_flag": True}
+            more: dict[str, Any] = {"is_flag": True}
         else:
             more = value
         function = click.option(*words, each.name, help=each.metadata["help"], **more)(function)
@@ -181,7 +181,7 @@ def _print_both(record: JsonMapping, console: Console) -> None:
         outcomes.print_summary(each, console)
 
 
-def _options(flags: JsonObject) -> dict[str, object]:
+def _options(flags: dict[str, Any]) -> dict[str, object]:
     """Returns the options of the request. Reads the files of @FILE. Raises UsageError."""
     for path in (flags[name] for name in FILES):
         if path not in (None, Path("-")):

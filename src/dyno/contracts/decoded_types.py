@@ -6,11 +6,11 @@ For type checkers, tables are plain mappings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from msgspec import Meta
 
-from dyno.contracts.value_types import LEAST, MOST, MOST_HISTOGRAM, MOST_REAL, MOST_TEXT
+from dyno.contracts.value_types import LEAST, MOST, MOST_HISTOGRAM, MOST_REAL, MOST_TEXT, JsonMapping
 
 Text = Annotated[str, Meta(max_length=MOST_TEXT)]
 Histogram = Annotated[bytes, Meta(max_length=MOST_HISTOGRAM * 3 // 4)]
@@ -35,11 +35,11 @@ class _Used(TypedDict, total=False):
     involuntary_switches: Count | None
     major_faults: Count | None
     asked_bytes: Count | None
-    """Read by system calls, from wherever."""
+    """Read by system calls, from any source."""
     read_bytes: Count | None
     """Read from the device."""
     written_bytes: Change | None
-    """Dirtied pages, less those dropped before they were flushed, which can be more."""
+    """Bytes of pages that were changed, less those of pages that were dropped before a flush; may be negative."""
     peak_resident_bytes: Count | None
 
 
@@ -110,14 +110,13 @@ class _Strain(TypedDict, total=False):
 
 if TYPE_CHECKING:
     # Code reads and writes these tables by key.
-    _KeyedData = Mapping[str, Any]
     Used = Mapping[str, int | None]
-    Resources = _KeyedData
-    Residency = _KeyedData
-    Machine = _KeyedData
-    Point = _KeyedData
-    Loop = _KeyedData
-    Strain = _KeyedData
+    Resources = JsonMapping
+    Residency = JsonMapping
+    Machine = JsonMapping
+    Point = JsonMapping
+    Loop = JsonMapping
+    Strain = JsonMapping
 else:
     Used = _Used
     Resources = _Resources

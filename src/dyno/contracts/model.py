@@ -156,7 +156,7 @@ class Trial(NamedTuple):
     cell: int
     block: int
     stage: str | None = None
-    """Of a probe: the stage of the search that asks for it, the offered operations per second, and its seconds."""
+    """For a probe: the stage of the search, the offered operations per second, and its seconds."""
     rate: float | None = None
     seconds: float | None = None
     bound: float | None = None

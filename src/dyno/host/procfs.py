@@ -36,15 +36,19 @@ def stat_words(process: Path) -> list[str]:
 
 
 def to_int(text: str | None) -> int | None:
+    if text is None:
+        return None
     try:
-        return int(text or "")
+        return int(text)
     except ValueError:
         return None
 
 
 def to_float(text: str | None) -> float | None:
+    if text is None:
+        return None
     try:
-        return float(text or "")
+        return float(text)
     except ValueError:
         return None
 

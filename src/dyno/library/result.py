@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from dyno import results
 from dyno.contracts.model import UsageError, Value
@@ -205,7 +205,7 @@ def load(path: str | Path) -> Result:
 
 def _row(shown: Shown) -> Row:
     summary, cell = shown.summary, shown.summary.cell
-    known: JsonObject = {each.name: getattr(summary, each.name, None) for each in fields(Row)}
+    known: dict[str, Any] = {each.name: getattr(summary, each.name, None) for each in fields(Row)}
     known |= {"suite": cell.suite, "engine": cell.asked, "tier": cell.tier_name, "params": dict(cell.params)}
     known |= {"floor": cell.floor, "samples": len(summary.samples)}
     known["caveats"] = tuple(caveat.code for caveat in summary.caveats)

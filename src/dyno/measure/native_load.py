@@ -97,7 +97,7 @@ class Sent(NamedTuple):
     lanes: Sequence[Lane]
     received: Sequence[Any]
     times: Sequence[Sequence[Times]]
-    """Of each lane, when its operations began, when they ended, and when the lane had been free before."""
+    """For each lane: when its operations began, when they ended, and when the lane had been free before."""
     dues: Sequence[Times] | None
     start: int
     over: int

@@ -23,7 +23,7 @@ from dyno import fields
 from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Caveat, UsageError
-from dyno.contracts.value_types import JsonMapping, JsonObject
+from dyno.contracts.value_types import JsonObject
 from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, NUMBER, TEXT, Sample
 from dyno.host import installation
 from dyno.report.show_json import CPU, AbsentPhase, CapacityFound, CellRow, CostOfRow, Rate, Show
@@ -87,7 +87,7 @@ class Table:
 
     name: str
     columns: Columns
-    rows: Sequence[JsonMapping]
+    rows: Sequence[Mapping[str, Any]]
 
 
 def cells(run: Run) -> Table:
@@ -369,7 +369,7 @@ def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _place(cell: Cell, phase: str) -> JsonObject:
+def _place(cell: Cell, phase: str) -> dict[str, Any]:
     params = dict(cell.params)
     return {"suite": cell.suite, "engine": cell.asked, "phase": phase, "params": params, "tier": cell.tier_name}
 
@@ -386,13 +386,13 @@ def _cost(cost: Cost, currency: str) -> CostOfRow:
 
 
 def _capacity(search: Searched) -> CapacityFound:
-    found = search.capacity
+    capacity = search.capacity
     return CapacityFound(
-        kind=found.kind,
-        per_second=found.rate,
-        low=found.low,
-        high=found.high,
-        limit=None if found.limit is None else found.limit.text,
+        kind=capacity.kind,
+        per_second=capacity.rate,
+        low=capacity.low,
+        high=capacity.high,
+        limit=None if capacity.limit is None else capacity.limit.text,
         maximum=search.maximum,
         wall_s=search.wall_s,
         forecast_s=search.forecast_s,

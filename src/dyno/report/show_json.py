@@ -17,7 +17,7 @@ from dyno.results.header import Commit
 from dyno.stats.estimate import Estimate
 from dyno.stats.machine import Finding
 
-Engine = Annotated[str, Meta(description="The requested engine with its options: `ENGINE:NAME=VALUE`.")]
+EngineName = Annotated[str, Meta(description="The requested engine with its options: `ENGINE:NAME=VALUE`.")]
 Params = Annotated[
     Mapping[str, Value], Meta(description="The suite's parameters; of a cell, also `clients` and `rate`.")
 ]
@@ -70,7 +70,7 @@ class CapacityFound(Struct, frozen=True):
 
 class CellRow(Struct, frozen=True, kw_only=True):
     suite: str
-    engine: Engine
+    engine: EngineName
     phase: str
     reported_by: str | None
     params: Params
@@ -96,9 +96,9 @@ class CellRow(Struct, frozen=True, kw_only=True):
     bandwidth: Rate | None
     due: int | None
     offered_per_second: float | None
-    """Of an open loop: operations due per second."""
+    """Operations due per second in an open loop."""
     served_per_second: float | None
-    """Of an open loop: operations done per second."""
+    """Operations done per second in an open loop."""
     cpu_ns_per_item: CPU
     latency_ns: Latencies
     latency_by_kind_ns: Mapping[str, Latencies]
@@ -132,7 +132,7 @@ class CellRow(Struct, frozen=True, kw_only=True):
 
 class Place(Struct, frozen=True):
     suite: str
-    engine: Engine
+    engine: EngineName
     phase: str
     params: Params
     tier: TierName
@@ -147,7 +147,8 @@ class CostOfRow(Place, frozen=True, kw_only=True):
     """Cost of a million operations of the phase."""
     month: float | None
     machines: list[int] | UnsetType = UNSET
-    """Of a capacity and a load only: by the high and the low end of its interval. The costs are of the former."""
+    """Only with a capacity and a load: their number by the high and by the low end of the interval. The costs are for
+    the former."""
     month_most: float | UnsetType | None = UNSET
     currency: str
 

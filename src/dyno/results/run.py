@@ -77,7 +77,7 @@ class Attempt:
     tier: Tier | None = None
     """The tier that the settings of a user's own server provide. None for other engines, or if it can't be read."""
     stage: Text | None = None
-    """Of a probe in a search for a capacity: the stage of the search, and the operations due per second."""
+    """For a probe in a search for a capacity: the stage of the search, and the operations due per second."""
     rate: Amount | None = None
     strain: Strain = field(default_factory=dict)
     """Load of the machine during the trial: see `host.facts.subtract_counters`."""

@@ -8,7 +8,7 @@ from typing import Any
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import COUNTS, ENGINES, PARAMS, RATES, SIZE, Kind, literal, unknown_name_message
-from dyno.contracts.value_types import MOST, MOST_TEXT, JsonObject
+from dyno.contracts.value_types import MOST, MOST_TEXT
 from dyno.options import OPTIONS, Option, RunRequest, as_list
 
 GIB = 1 << 30
@@ -34,7 +34,7 @@ def parse(data: Mapping[str, object], where: str, base: Path = Path()) -> RunReq
     which names of files are relative. Raises UsageError."""
     if SUITE not in data:
         raise UsageError(f'{where}: suite is missing; add suite = "records"')
-    fields: JsonObject = {"base": base}
+    fields: dict[str, Any] = {"base": base}
     for key, value in data.items():
         if key == data[SUITE] and isinstance(value, dict):
             fields["definition"] = value

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dyno import registry
 from dyno.contracts.cell import Cell
@@ -17,7 +17,6 @@ from dyno.contracts.roles import DefinableSuite, EngineEntry, NativeSuite, Remot
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import unknown_name_message
 from dyno.contracts.suite import Suite
-from dyno.contracts.value_types import JsonObject
 from dyno.options import RunRequest
 from dyno.runner.engine_row import GOOD_LABEL, EngineRow, check_tier, name_variant, with_variants
 from dyno.servers.listen import LISTEN
@@ -35,7 +34,7 @@ class NamedRow(NamedTuple):
     """A requested engine after parsing."""
 
     name: str
-    options: JsonObject
+    options: dict[str, Any]
     tier: Tier | None
     """The engine's own tier, which overrides the run's; None if there is none."""
     label: str | None = None
@@ -326,7 +325,7 @@ SET = "set."
 """Prefix of the name of an engine's own setting: see `servers.set_option`."""
 
 
-def _split_entry(text: EngineEntry) -> tuple[str, JsonObject]:
+def _split_entry(text: EngineEntry) -> tuple[str, dict[str, Any]]:
     if not isinstance(text, str):
         return text["name"], {option: value for option, value in text.items() if option != "name"}
     label, text = _label(text)
@@ -334,7 +333,7 @@ def _split_entry(text: EngineEntry) -> tuple[str, JsonObject]:
     if _PLUS.search(rest):
         raise UsageError(f"engine {name}: write a + in an address as %2B")
     if label is None:
-        options: JsonObject = {}
+        options: dict[str, Any] = {}
     else:
         options = {LABEL: label}
     for part in rest.split("+") if colon else ():

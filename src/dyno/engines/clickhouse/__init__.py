@@ -200,7 +200,9 @@ class Click(ServerStore):
     @classmethod
     def removal(cls, name: str, address: Address) -> str:
         words = [f"--host={address.host}", f"--port={address.port}", f"--user={address.user or 'default'}"]
-        words += ["--password", *["--secure"] * address.secure]
+        words.append("--password")
+        if address.secure:
+            words.append("--secure")
         return shlex.join(["clickhouse-client", *words, "-q", f"DROP DATABASE {name}"])
 
 

@@ -206,7 +206,9 @@ class Influx(ServerStore):
 
     @classmethod
     def removal(cls, name: str, address: Address) -> str:
-        words = ["-host", address.host, "-port", str(address.port), *["-ssl"] * address.secure]
+        words = ["-host", address.host, "-port", str(address.port)]
+        if address.secure:
+            words.append("-ssl")
         words += ["-username", address.user, "-password", ""]
         return shlex.join(["influx", *words, "-execute", f"DROP DATABASE {name}"])
 

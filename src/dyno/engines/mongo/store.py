@@ -21,7 +21,6 @@ from dyno.contracts.native import load_native
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange
 from dyno.contracts.passwords import mask_password, without_password
 from dyno.contracts.settings import Setting, choice
-from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.servers import user_server
 from dyno.servers.server_engine import ServerStore
 from dyno.suites.records.port import INDEXES, Key, Reader, Record, identity
@@ -71,7 +70,7 @@ class DocumentStore(ServerStore):
     def create(self) -> None:
         from pymongo import WriteConcern
 
-        concern: JsonObject = {"j" if name == "journal" else name: value for name, value in self.concern.items()}
+        concern: dict[str, Any] = {"j" if name == "journal" else name: value for name, value in self.concern.items()}
         self.database = self.client.get_database(
             self.name, write_concern=WriteConcern(**concern) if concern else None
         )
@@ -144,7 +143,7 @@ def error_text(error: Exception) -> str:
     return mask_password(text)
 
 
-Document = JsonMapping
+Document = Mapping[str, Any]
 REQUEST_ID = 1
 """Number of every message. A connection has one request at a time, so they needn't differ."""
 
@@ -179,9 +178,9 @@ class NativeCollection:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collection, name)
 
-    def _ask(self, command: Document) -> JsonObject:
+    def _ask(self, command: Document) -> dict[str, Any]:
         document = self._bson.encode({**command, "$db": self._collection.database.name})
-        answer: JsonObject = self._bson.decode(self.exchange.ask(self._frame(REQUEST_ID, document)))
+        answer: dict[str, Any] = self._bson.decode(self.exchange.ask(self._frame(REQUEST_ID, document)))
         return answer
 
     def find_one(self, query: Document, fields: Document, session: Session = None) -> Record | None:

@@ -191,7 +191,9 @@ class InnoDB(ServerStore):
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
         variables = self._variables()
-        every = [name.replace("-", "_") for name in (*names, *REPLICATED * self._cluster)]
+        if self._cluster:
+            names += REPLICATED
+        every = [name.replace("-", "_") for name in names]
         return {name: variables[name] for name in every if name in variables}
 
     def durability(self) -> Mapping[str, str | None]:

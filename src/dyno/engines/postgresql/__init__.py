@@ -160,7 +160,9 @@ class Postgres(ServerStore):
         return {**super().settings(), **nodes, "client": self.options["client"]}
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
-        return {name: self._setting(name) for name in (*names, *REPLICATED * self._replicated)}
+        if self._replicated:
+            names += REPLICATED
+        return {name: self._setting(name) for name in names}
 
     def durability(self) -> Mapping[str, str | None]:
         # Read the settings in this session, as they apply to this user and database.

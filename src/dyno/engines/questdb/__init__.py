@@ -25,7 +25,6 @@ from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
-from dyno.contracts.value_types import JsonMapping
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, set_option, user_server
@@ -141,7 +140,7 @@ class Quest(ServerStore):
         at = _postgresql(server)
         # By default, libpq accepts any certificate, and connects without TLS if the server has none.
         verified = {"sslmode": "verify-full", "sslrootcert": os.environ.get("PGSSLROOTCERT", "system")}
-        tls: JsonMapping = verified if at.secure else {}
+        tls: Mapping[str, Any] = verified if at.secure else {}
         try:
             return psycopg.connect(
                 host=at.host, port=at.port, user=at.user, password=at.password, dbname="qdb", autocommit=True, **tls

@@ -17,7 +17,6 @@ from dyno.contracts.model import Refused, Tier, Unavailable, Value
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
-from dyno.contracts.value_types import JsonMapping
 from dyno.host.installation import version
 from dyno.servers import namespace
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 CLIENTS = ("boto3", "thin")
 CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs requests itself")
 REGION = "us-east-1"
-Response = JsonMapping
+Response = Mapping[str, Any]
 """A response that boto3 parsed, or a part of it."""
 ADMIN_SECONDS = 20
 """Timeout in seconds of the requests that create and remove buckets."""

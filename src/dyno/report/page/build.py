@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 from dyno import __version__
 from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
-from dyno.contracts.value_types import JsonObject
 from dyno.report import charts
 from dyno.report.charts.chart import Chart
 from dyno.report.export import compact
@@ -113,7 +113,7 @@ def build(
     return text or page(parts.part)
 
 
-def _show_run(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> JsonObject:
+def _show_run(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, Any]:
     by_place, ranked = groups(run), rankings(run)
     own = wide.tables(run, by_place)
     names = phase_aliases(run)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import median
+from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
@@ -401,12 +402,12 @@ def _change_data(of: Change) -> compare_json.BetweenRow:
     )
 
 
-def _verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> JsonObject:
+def _verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> dict[str, Any]:
     about = {"metric": metric.name, "reported_by": reported_by, "text": wording.verdict(verdict, metric)}
     return {**structs.asdict(verdict), **about}
 
 
-def _row_data(phase: str, cell: Cell) -> JsonObject:
+def _row_data(phase: str, cell: Cell) -> dict[str, Any]:
     return {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params), "engine": cell.asked}
 
 

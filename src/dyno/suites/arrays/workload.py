@@ -72,8 +72,10 @@ class ClientWork:
         """Yields sums of the column by the engine or by a DataFrame. If `cold`, only the first round has one."""
         column = str(self._params["column"])
         count = int(self._params["repeats"])
-        if cold:
-            count = int(not self._round)
+        if cold and self._round == 0:
+            count = 1
+        elif cold:
+            count = 0
         frame = self._port.frame
 
         def sum_frame(column: str) -> object:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from time import monotonic, perf_counter_ns, sleep
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password
-from dyno.contracts.value_types import JsonMapping, JsonObject
+from dyno.contracts.value_types import JsonObject
 from dyno.suites.http import curl
 from dyno.suites.http.options import CONNECT_SECONDS, Options, ascii_url, check_url, follow_redirect, percent_encoded
 from dyno.suites.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
@@ -41,7 +41,7 @@ class Hop:
     secure: bool
     fresh: bool
     """Whether the request made a new connection, or failed before it had a connection."""
-    info: JsonMapping
+    info: Mapping[str, Any]
     """Result of `curl.information`."""
     error: str | None = None
     exitcode: int = 0

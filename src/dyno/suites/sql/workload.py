@@ -16,7 +16,6 @@ from dyno.contracts.model import BASE, VARIANT, Caveat, Fact, Phase, Refused, Wr
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.roles import NativeWorkload
 from dyno.contracts.suite import Failure, Job, Operations, Work
-from dyno.contracts.value_types import JsonObject
 from dyno.suites._shared.store import RemoteStore
 from dyno.suites.sql import conformance
 from dyno.suites.sql.checks.answers import canonical, format_rows, normalize_rows, rows_agree
@@ -58,7 +57,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
         self._dirty = False
         self._reading = False
         """Whether clients open an embedded store for reading, so that statements reach no other files either."""
-        self._before: JsonObject = {}
+        self._before: dict[str, Any] = {}
         """Answers of the checks' queries before the phase."""
         self._found: dict[str, Sequence[object]] = {}
         """Values of the variables that are to be chosen from a query's rows."""
