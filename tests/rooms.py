@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import dyno
+from dyno import registry
 from dyno.contracts.engine import EngineSpec
 
 TESTS = Path(__file__).parent
@@ -19,28 +21,45 @@ def deselect_other_rooms(config: pytest.Config, items: list[pytest.Item], room: 
     room = room.strip("/")
     path = SOURCE / room
     if not path.is_dir() and not path.with_suffix(".py").is_file():
-        rooms = sorted(each.name for each in SOURCE.iterdir() if each.is_dir() and (TESTS / each.name).is_dir())
+        rooms = sorted(each.name for each in SOURCE.iterdir() if (each / "__init__.py").exists())
         raise pytest.UsageError(f"src/dyno has no {room}; a room is a folder or module of it: {', '.join(rooms)}")
-    own = [item for item in items if _is_in_room(item, room) or _tests_an_engine_of(item, room)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in own])
+    others = list[pytest.Item]()
+    own = list[pytest.Item]()
+    for item in items:
+        if _is_in_room(item, room) or _tests_an_engine_of(item, room):
+            own.append(item)
+        else:
+            others.append(item)
+    config.hook.pytest_deselected(items=others)
     items[:] = own
 
 
 def _is_in_room(item: pytest.Item, room: str) -> bool:
-    return (TESTS / room) in item.path.parents or item.path == TESTS / Path(
-        room
-    ).parent / f"test_{Path(room).name}.py"
+    tests = TESTS / room
+    return tests in item.path.parents or item.path == tests.with_name(f"test_{tests.name}.py")
 
 
 def _tests_an_engine_of(item: pytest.Item, room: str) -> bool:
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return False
+    specs = filter(None, map(_find_engine, callspec.params.values()))
+    return any(_is_declared_in(spec, room) for spec in specs)
+
+
+def _find_engine(value: object) -> EngineSpec | None:
+    """Returns the engine that a parameter of a test is, has or names."""
+    spec = getattr(value, "spec", value)
+    if isinstance(value, str):
+        spec = registry.attempt("engine", value)
+    if isinstance(spec, EngineSpec):
+        return spec
+    return None
+
+
+def _is_declared_in(spec: EngineSpec, room: str) -> bool:
+    opener = spec.opener
+    if isinstance(opener, partial):
+        opener = opener.func
     module = ".".join(("dyno", *Path(room).parts))
-    for value in callspec.params.values():
-        spec = getattr(value, "spec", value)
-        if isinstance(spec, EngineSpec):
-            opener = spec.opener.__module__
-            if opener == module or opener.startswith(module + "."):
-                return True
-    return False
+    return f"{opener.__module__}.".startswith(f"{module}.")
