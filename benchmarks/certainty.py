@@ -2,8 +2,11 @@
 
     python benchmarks/certainty.py [--seed N] [--blocks N] [--searches N] [--only PART] [--quick]
 
-There are four parts. All draws are seeded, and no trial is in two comparisons.
+There are six parts. All draws are seeded, and no trial is in two comparisons.
 
+family    simulated runs of 2 to 20 rows in 1 to 8 phases: the share of runs with any false statement, and of the
+planted differences that are found
+decided   the same for runs that decide after each block whether to continue
 coverage  draws from five distributions with known medians: 95 % intervals of medians and 99 % intervals of ratios
 A/A       trials of equal engines of the records suite, timed on this machine: SQLite against SQLite, LMDB against
 LMDB
@@ -12,8 +15,9 @@ times
 capacity  searches on simulated queues, whose capacities are known exactly: the errors, the 95 % intervals, and the
 verdicts on pairs of equal engines
 
-Exit status 1: a coverage from 6 trials on is more than 2 points too low, over 5 % of verdicts are false, the gate
-fails over 1 % of equal runs, or the gate finds less than 90 % of the planted slowdowns. For capacities: less than
+Exit status 1: over 1 % of the runs of a family have a false statement, as far as the number of draws can tell; a
+coverage from 6 trials on is more than 2 points too low, over 5 % of verdicts are false, the gate fails over 1 % of
+equal runs, or the gate finds less than 90 % of the planted slowdowns. For capacities: less than
 95 % are within 5 % of the truth (for a cliff, within 3 %), less than 90 % of the intervals contain it (a search
 without an interval counts as one that doesn't), or over 1 % of the verdicts are false.
 """
@@ -29,6 +33,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from families import AHEAD, CASES, FALSE, MOST_BLOCKS, simulate, simulate_decisions
 from numpy.typing import NDArray
 from queues import (
     NORMAL,
@@ -291,7 +296,53 @@ def _drifted(model: Model, truth: float, speeds: Sequence[float]) -> float:
     return replace(model, weights=((1.0, float(np.mean(speeds))),)).capacity()
 
 
-PARTS = ("coverage", "same", "gate", "capacity")
+SIZES = ((2, 1), (2, 8), (5, 1), (5, 8), (8, 3), (14, 1), (14, 8), (20, 1))
+"""Numbers of rows and of phases."""
+FAMILY_SAMPLES = (3, 6, 10)
+
+
+def family(seed: int, draws: int) -> bool:
+    """Prints the share of simulated runs with a false statement, by the family and by pairs that are read alone."""
+    # More than three standard errors over the promise can't be chance.
+    most = FALSE + 3 * (FALSE / draws) ** 0.5
+    good = True
+    print(f"Families, of {draws} runs each: % with a false statement (if each pair is read alone)\n")
+    print(f"{'rows x phases':<22}" + "".join(f"{f'{rows} x {phases}':>16}" for rows, phases in SIZES))
+    for case in CASES:
+        for samples in FAMILY_SAMPLES:
+            texts = []
+            for rows, phases in SIZES:
+                together, alone = simulate(case, phases, rows, samples, seed, draws)
+                texts.append(f"{together.false * 100:.1f} ({alone.false * 100:.0f})")
+                # Three samples can all fall into the same of two modes.
+                good = good and (together.false <= most or (samples == 3 and case.name == "two modes"))
+            print(f"{f'{case.name}, {samples}':<22}" + "".join(f"{text:>16}" for text in texts), flush=True)
+    print("\n% of the other rows that are found to be slower than the first (if each pair is read alone)\n")
+    for case in AHEAD:
+        for samples in FAMILY_SAMPLES:
+            outcomes = [simulate(case, phases, rows, samples, seed, draws) for rows, phases in SIZES]
+            texts = [f"{one.found * 100:.0f} ({other.found * 100:.0f})" for one, other in outcomes]
+            print(f"{f'{case.name}, {samples}':<22}" + "".join(f"{text:>16}" for text in texts), flush=True)
+    return good
+
+
+def decided(seed: int, draws: int) -> bool:
+    """Prints the outcome of simulated runs that decide after each block whether to continue."""
+    most = FALSE + 3 * (FALSE / draws) ** 0.5
+    good = True
+    print(f"\nRuns until decided, of {draws} each, at most {MOST_BLOCKS} blocks: % with a false statement, % of the")
+    print("other rows found to be slower than the first, trials of a row\n")
+    for case in (*CASES, *AHEAD):
+        texts = []
+        for rows, phases in SIZES[:6]:
+            outcome = simulate_decisions(case, phases, rows, 3, seed, draws)
+            texts.append(f"{outcome.false * 100:.1f} {outcome.found * 100:.0f} {outcome.trials:.1f}")
+            good = good and outcome.false <= most
+        print(f"{case.name:<22}" + "".join(f"{text:>16}" for text in texts), flush=True)
+    return good
+
+
+PARTS = ("family", "decided", "coverage", "same", "gate", "capacity")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -299,11 +350,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--blocks", type=int, default=100, metavar="N", help="of the timed parts; default: 100")
     parser.add_argument("--searches", type=int, default=200, metavar="N", help="of each queue; default: 200")
+    parser.add_argument("--draws", type=int, default=300, metavar="N", help="of each family; default: 300")
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; repeatable")
-    parser.add_argument("--quick", action="store_true", help="no coverage, and two searches of two queues")
+    parser.add_argument("--quick", action="store_true", help="no family, no coverage, and two searches of two queues")
     args = parser.parse_args(arguments)
-    parts = args.only or PARTS[args.quick :]
-    good = "coverage" not in parts or coverage(args.seed, 4_000)
+    parts = args.only or PARTS[3 * args.quick :]
+    good = "family" not in parts or family(args.seed, args.draws)
+    good = ("decided" not in parts or decided(args.seed, max(args.draws // 3, 1))) and good
+    good = ("coverage" not in parts or coverage(args.seed, 4_000)) and good
     good = ("same" not in parts or same(args.seed, args.blocks)) and good
     good = ("gate" not in parts or gated(args.seed, args.blocks)) and good
     models, searches = (MODELS[:2], 2) if args.quick else (MODELS + UNPROMISED, args.searches)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -124,11 +124,14 @@ class RunRequest:
     )
     until: str | float | None = option(
         PERCENT,
-        "Add samples until each 95 % interval reaches no further from its median, such as 5%.",
-        "Percentage such as `5%`: samples are added until the 95 % interval of each row reaches no further from its "
-        "median. In Python, a number is a share: 0.05. Default: the preset's. See "
-        "[statistics and verdicts](../explanations/statistics.md#until-it-is-narrow)",
-        metavar="PERCENT",
+        "Add samples until each comparison is decided (the default), or each 95 % interval reaches no further from "
+        "its median, such as 5%.",
+        "`decided`: samples are added until each comparison that a report states is decided; rows in no open "
+        "comparison take no further trial. A percentage such as `5%`: samples are added until the 95 % interval of "
+        "each row reaches no further from its median. In Python, a number is a share: 0.05. Default: the preset's, "
+        "which most often is `decided`, unless the number of samples or the time of a phase is given. See "
+        "[statistics and verdicts](../explanations/statistics.md#until-it-is-decided)",
+        metavar="decided|PERCENT",
     )
     within: float | None = option(
         TIME,
@@ -328,7 +331,7 @@ class RunRequest:
         if self.budget is not None and self.duration is not None:
             raise UsageError("budget (the maximum) and duration (fixed) of a phase exclude each other")
         if self.within is not None and self.until is None and not self.limit:
-            raise UsageError("within is the maximum time of a run with until: give until, such as 5%, too")
+            raise UsageError("within is the maximum time of a run with until: give until, such as decided or 5%, too")
         if self.limit:
             try:
                 parse_all(self.limit)
@@ -372,8 +375,9 @@ class PlanOptions:
     arrivals: Text = UNIFORM
     loop: Text = "auto"
     """The requested loop: `auto`, `native` or `python`."""
-    until: Annotated[float, Meta(gt=0, le=1)] | None = None
-    """Blocks are added until no interval reaches further than this share of its median; null: `samples` blocks."""
+    until: Annotated[float, Meta(gt=0, le=1)] | Literal["decided"] | None = None
+    """Blocks are added until no interval reaches further than this share of its median, or until every comparison of
+    the answers is `decided`; null: `samples` blocks."""
     within: Amount | None = None
     """Seconds after which no block is begun; of searches, their bound; else null without `until`."""
     least: Count = 1

@@ -22,6 +22,7 @@ from dyno.options import RunRequest
 from dyno.results import Attempt, Run
 from dyno.runner import parent, plan
 from dyno.runner.parent import ProgressListener, StopRule
+from dyno.stats.decisions import find_undecided_rows
 from dyno.stats.summary import unsure_floors, widest
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -71,7 +72,14 @@ class House:
         run_plan = plan.make(RunRequest("selftest", engines=["synthetic"], **asked))
         watching = Watching()
         run = parent.execute(
-            run_plan, self.file, self.home, watching, resume, False, StopRule(widest, unsure_floors), most
+            run_plan,
+            self.file,
+            self.home,
+            watching,
+            resume,
+            False,
+            StopRule(widest, find_undecided_rows, unsure_floors),
+            most,
         )
         return run, watching
 

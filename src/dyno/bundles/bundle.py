@@ -25,7 +25,7 @@ from dyno.bundles.container import (
 )
 from dyno.contracts.cell import Cell
 from dyno.contracts.engine import EngineSpec
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import DECIDED, UsageError
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import SIZE
 from dyno.contracts.value_types import JsonMapping, JsonObject
@@ -148,7 +148,7 @@ def plan_of(run: Run) -> dict[str, object]:
     tiers = {cell.tier_name for cell in cells}
     own = {name: of for name, of in values.items() if name in OWN_KEYS}
     param = {name: of for name, of in values.items() if name not in OWN_KEYS and of != [""]}
-    engines = {cell.asked: _entry(cell) for cell in cells}
+    engines = {cell.row: _entry(cell) for cell in cells}
     plan: JsonObject = {"suite": run.plan.suite, "engine": list(engines.values())}
     if run.header.preset:
         plan["preset"] = run.header.preset
@@ -166,7 +166,7 @@ def plan_of(run: Run) -> dict[str, object]:
             plan[option.key] = f"{value}B"
         else:
             plan[option.key] = value
-    if "until" in plan:
+    if plan.get("until") not in (None, DECIDED):
         plan["until"] = f"{plan['until'] * 100:g}%"
     if "preset" in plan and run.plan.least > 1:
         # The preset's own rule, which also asks for a least number of blocks. A plan with `until` doesn't.

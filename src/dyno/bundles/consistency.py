@@ -91,7 +91,7 @@ def _check_floors(run: Run) -> None:
 
 
 def _key(cell: Cell, phase: str) -> tuple[bool, str, str, str]:
-    return cell.floor, phase, _text(cell.params), cell.asked
+    return cell.floor, phase, _text(cell.params), cell.row
 
 
 def _text(params: Mapping[str, object]) -> str:

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 
@@ -87,8 +87,8 @@ class Display(ProgressListener):
             usual, most = map(clock, times)
             self._say(f"{cell.asked}: its search takes about {usual} of trials, {most} at most")
 
-    def extended(self, blocks: int, why: str) -> None:
-        self._extend(self._ranked)
+    def extended(self, blocks: int, why: str, cells: Collection[int] | None = None) -> None:
+        self._extend(self._ranked if cells is None else list(cells))
         self._say(f"block {blocks}: {why}")
 
     def leftover(self, why: str) -> None:

@@ -20,7 +20,7 @@ from dyno.cli.progress import observer
 from dyno.cli.resuming import resume_command
 from dyno.cli.show import PRICES
 from dyno.cli.suite_flags import add_flags, apply_flags, flags_of, given_values
-from dyno.contracts.model import MAY_WRITE, Refused, UsageError, Value
+from dyno.contracts.model import DECIDED, MAY_WRITE, Refused, UsageError, Value
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.probe_time import USUAL_PROBES
 from dyno.contracts.roles import inline_definition
@@ -39,8 +39,10 @@ from dyno.runner.rates import name_unpaced_phases
 from dyno.runner.rows import add_address
 from dyno.stats.capacity import NONE, capacity
 from dyno.stats.costs import costs, read_prices
+from dyno.stats.decisions import find_decisions, find_undecided_rows
 from dyno.stats.searched import is_load_limited
 from dyno.stats.summary import absences, unsure_floors, widest
+from dyno.stats.verdict import MOST_MORE
 
 F = TypeVar("F", bound=Callable[..., object])
 COMPLETIONS = {
@@ -274,7 +276,8 @@ def _forecast(run_plan: Plan) -> str:
     whole = f"with starting, loading and checking {engines.clock(trials * run_plan.timeout)} at most (the timeouts)"
     sentence = f"{count} {each}: measuring takes {engines.clock(seconds)} at most; {whole}"
     if run_plan.until is not None and run_plan.within is not None:
-        sentence += "; further blocks follow until each interval is narrow,"
+        goal = "each comparison is decided" if run_plan.until == DECIDED else "each interval is narrow"
+        sentence += f"; further blocks follow until {goal},"
         sentence += f" for {engines.clock(run_plan.within)} at most"
     if note := _describe_ignored_requests(run_plan):
         return f"{sentence}\n{note}"
@@ -316,7 +319,7 @@ def carry_out(
     try:
         with observer() as listener:
             rule, home = (
-                StopRule(widest, unsure_floors, capacity, is_load_limited),
+                StopRule(widest, find_undecided_rows, unsure_floors, capacity, is_load_limited),
                 root or work_directory.default_root(),
             )
             run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most, within)
@@ -343,11 +346,27 @@ def carry_out(
     ]
     for line in dict.fromkeys(risky):
         print_note(line)
-    if run_plan.until is not None and run.ending == "time":
-        print(f"The time was up: {widest(run, run_plan.until) or 'all intervals are narrow'}", file=sys.stderr)
+    if text := _describe_ending(run):
+        print(text, file=sys.stderr)
     if kept:
         print(f"Written to {file}", file=sys.stderr)
     return run
+
+
+def _describe_ending(run: Run) -> str:
+    """Returns why a run with `until` ended before it reached its goal; empty if it reached it."""
+    until = run.plan.until
+    if until is None or run.ending not in ("time", "forecast"):
+        return ""
+    if until != DECIDED:
+        return f"The time was up: {widest(run, until) or 'all intervals are narrow'}"
+    decisions = find_decisions(run)
+    if not decisions.open:
+        return ""
+    more = f"about {decisions.more:,} more samples would tell" if decisions.more < MOST_MORE else "no end in sight"
+    if run.ending == "time":
+        return f"The time was up: {decisions.describe()}; {more}"
+    return f"Stopped before the time was up: {decisions.describe()}; {more}"
 
 
 def _completed_trials(file: Path, target: Path) -> str | None:

@@ -46,6 +46,12 @@ class Cell:
             return f"{self.engine}:{options}"
         return self.engine
 
+    @property
+    def row(self) -> str:
+        """Key of the row among those of a run: the user's label, or else the requested engine. Two labels may name
+        the same engine, whose rows then differ by chance alone."""
+        return self.name or self.asked
+
     @cached_property
     def label(self) -> str:
         """The row's label: the user's own, or else `asked` with the variant as a word: 'postgresql indexed'.

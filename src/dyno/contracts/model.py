@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dyno.contracts.value_types import Fact as Fact
 from dyno.contracts.value_types import Value as Value
@@ -127,6 +127,10 @@ class Phase:
         return {name: value for name, value in asdict(self).items() if name not in ("by_default", "one_call")}
 
 
+DECIDED: Final = "decided"
+"""Value of `until` for runs that add blocks until every stated comparison is decided."""
+
+
 class Preset(NamedTuple):
     """Defaults for a named size of a run. `budget` limits a phase and `timeout` a trial, in seconds."""
 
@@ -137,11 +141,11 @@ class Preset(NamedTuple):
     timeout: float
     phases: tuple[str, ...] = ()
     """Phases to measure unless the user names some; all if empty."""
-    until: str | None = None
-    """Target width of the intervals, such as '10%', unless the user sets samples or times; `samples` is then the
-    minimum number of blocks. None: exactly `samples` blocks."""
+    until: str | None = DECIDED
+    """When the run ends, unless the user sets samples or times: DECIDED, or the target width of the intervals, such
+    as '10%'. `samples` is then the minimum number of blocks. None: exactly `samples` blocks."""
     within: float | None = None
-    """Seconds after which no further block begins."""
+    """Seconds after which no further block begins; None: the general maximum."""
 
 
 SETTINGS = "set"

@@ -215,7 +215,7 @@ def _run(source: RunSource) -> Run:
 def _compare_within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
     baseline = one.check_baseline(run, baseline)
     tables = [*one.tables(run, by), *one.tables_across_tiers(run, by)]
-    how = f"{wording.how_within(by)} {comparison.equal(margin)}"
+    how = f"{wording.how_within(by, baseline is not None)} {comparison.equal(margin)}"
     return Comparisons(
         lambda: comparison.compare_within(run, tables, baseline, margin),
         lambda: [*wording.answers(run), *comparison.conditions(run), how],

@@ -21,6 +21,7 @@ from dyno.report.tables.table import groups
 from dyno.runner import parent, plan, work_directory
 from dyno.runner.parent import ProgressListener, StopRule
 from dyno.stats.capacity import capacity
+from dyno.stats.decisions import find_undecided_rows
 from dyno.stats.estimate import Estimate
 from dyno.stats.searched import is_load_limited
 from dyno.stats.summary import unsure_floors, widest
@@ -268,7 +269,7 @@ def run(arguments: Arguments) -> Result:
     else:
         root = work_directory.default_root()
     observer, most = arguments.observer, arguments.blocks
-    stop_rule = StopRule(widest, unsure_floors, capacity, is_load_limited)
+    stop_rule = StopRule(widest, find_undecided_rows, unsure_floors, capacity, is_load_limited)
     return Result(
         parent.execute(chosen, file, root, observer, arguments.resume, arguments.overwrite, stop_rule, most)
     )

@@ -82,6 +82,7 @@ class Within(Struct, frozen=True):
     schema: int
     """Version of this format: 1."""
     confidence: float
+    """Of all intervals together, or with a requested baseline, of each."""
     margin: float
     run: str
     awake: bool

@@ -19,7 +19,7 @@ from msgspec import Struct, convert
 from dyno.contracts.cell import Cell
 from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Positive, Resources, Strain, Text
 from dyno.contracts.limits import Limit
-from dyno.contracts.model import STAND_IN_PREFIX, Caveat, Phase, Tier, weakest
+from dyno.contracts.model import DECIDED, STAND_IN_PREFIX, Caveat, Phase, Tier, weakest
 from dyno.contracts.value_types import JsonMapping
 from dyno.fields import Sample
 from dyno.results.header import Header, RecordedPlan, drop_unknown_facts
@@ -93,7 +93,8 @@ class Run:
     cells: tuple[Cell, ...]
     attempts: tuple[Attempt, ...]
     ending: str | None = None
-    """Why an ended run with `until` added no further block: 'narrow' or 'time'. None for other runs."""
+    """Why an ended run with `until` added no further block: 'narrow', 'decided', 'time', or 'forecast' if the open
+    comparisons would have taken longer than there was time. None for other runs."""
 
     @cached_property
     def header(self) -> Header:
@@ -143,6 +144,8 @@ class Run:
     def complete(self) -> bool:
         if self.limits or (self.plan.until is not None and self.ending is None):
             return self.ending is not None
+        if self.plan.until == DECIDED:
+            return True
         ended = Counter(attempt.cell for attempt in self.final())
         return all(ended[at] >= self.trials(at) for at in range(len(self.cells)))
 
@@ -156,6 +159,8 @@ class Run:
     def progress(self) -> tuple[int, int]:
         """The number of trials that have ended, and the number of all trials."""
         ended = Counter(attempt.cell for attempt in self.final())
+        if self.plan.until == DECIDED and self.ending is not None:
+            return ended.total(), ended.total()
         return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
 
 

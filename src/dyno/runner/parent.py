@@ -5,6 +5,7 @@ A null engine's cell has a trial in each of the first blocks, and in further blo
 `StopRule` judges the widths.
 """
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,7 +18,7 @@ from pathlib import Path
 import dyno
 from dyno import results
 from dyno.contracts.cell import Cell
-from dyno.contracts.model import Trial, UsageError
+from dyno.contracts.model import DECIDED, Trial, UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.crash import known_results
 from dyno.fields import Sample
@@ -56,8 +57,9 @@ class ProgressListener:
     def ended(self, cell: Cell, attempt: Attempt) -> None:
         """The attempt has ended."""
 
-    def extended(self, blocks: int, why: str) -> None:
-        """A block is added to those of the plan. `why` names the wide intervals."""
+    def extended(self, blocks: int, why: str, cells: Collection[int] | None = None) -> None:
+        """A block is added to those of the plan. `why` names the wide intervals or the open comparisons. `cells`: the
+        numbers of the cells with a trial in the block; None: all."""
 
     def leftover(self, why: str) -> None:
         """Data of this run or of an earlier one can't be removed; `why` says which and why."""
@@ -73,6 +75,9 @@ class StopRule:
 
     wanting: Callable[[Run, float], str | None] = lambda run, until: None
     """Returns a text with the intervals that are wider than `until`; None if there are none."""
+    undecided: Callable[[Run, float], tuple[Collection[int], str]] = lambda run, blocks: ((), "")
+    """Returns the numbers of the cells with open comparisons, without those that would probably take more than this
+    number of further blocks, and a text that names the comparisons."""
     unsure: Callable[[Run], Collection[int]] = lambda run: ()
     """Returns the numbers of the null engines' cells whose intervals are wide."""
     fit: Fit = lambda limits, probes: None
@@ -81,31 +86,54 @@ class StopRule:
     """Returns whether the load generator was the limit of a sample, on the machine of these facts."""
 
 
-def numbers(plan: Plan, path: Path, rule: StopRule, extended: Callable[[int, str], object]) -> Iterator[int]:
-    """Yields the numbers of the blocks to run. Without `until`, these are the planned blocks. With `until`, blocks
-    are added until all intervals are narrow or the time is up. Before each further block, `extended` is called with
-    the number of blocks and the wide intervals."""
+def numbers(
+    plan: Plan, path: Path, rule: StopRule, extended: Callable[[int, str, Collection[int] | None], object]
+) -> Iterator[tuple[int, Collection[int] | None]]:
+    """Yields the numbers of the blocks to run, each with the cells that have a trial in it; None if all have one.
+    Without `until`, these are the planned blocks. With `until`, blocks are added until all intervals are
+    narrow, all comparisons are decided, or the time is up. `extended` is called before each further block."""
     if plan.until is None or plan.within is None:
-        yield from range(plan.samples)
+        yield from ((number, None) for number in range(plan.samples))
         return
-    began, longest = time.monotonic(), 0.0
-    # A resumed run completes its interrupted block before widths are judged.
+    began, longest, last = time.monotonic(), 0.0, 0.0
+    # A resumed run completes its interrupted block before it decides.
     least = max(plan.samples, results.load(path).blocks)
     for number in count():
         started = time.monotonic()
         if number >= plan.least and started - began + longest > plan.within:
             why = "time"
             break
-        if number >= least:
+        cells = None
+        if plan.until == DECIDED:
+            if number >= plan.samples:
+                left = (plan.within - (started - began)) / last if last else math.inf
+                cells, text = _find_undecided(path, rule, number, left)
+                if not cells and number >= least:
+                    why = DECIDED if not rule.undecided(results.load(path), math.inf)[0] else "forecast"
+                    break
+        elif number >= least:
             wide = rule.wanting(results.load(path), plan.until)
             if wide is None:
                 why = "narrow"
                 break
-            extended(number + 1, wide)
-        yield number
-        longest = max(longest, time.monotonic() - started)
+            text = wide
+        if number >= least:
+            extended(number + 1, text, cells)
+        yield number, cells
+        last = time.monotonic() - started
+        longest = max(longest, last)
     if results.load(path).ending != why:
         results.end(path, why)
+
+
+def _find_undecided(path: Path, rule: StopRule, number: int, left: float) -> tuple[Collection[int], str]:
+    """Returns the cells that have a trial in this block, and why. For a block that a resumed run has completed, these
+    are the cells that had one."""
+    run = results.load(path)
+    if number < run.blocks - 1 and any(attempt.block > number for attempt in run.attempts):
+        return {attempt.cell for attempt in run.attempts if attempt.block == number}, ""
+    before = tuple(attempt for attempt in run.attempts if attempt.block < number)
+    return rule.undecided(replace(run, attempts=before), left)
 
 
 class Floors:
@@ -262,8 +290,11 @@ def _blocks(
             results.end(path, SEARCHED)
         return
     floors = Floors(plan, path, rule)
-    for number in numbers(plan, path, rule, observer.extended):
-        yield floors.trials(number, attempts)
+    for number, cells in numbers(plan, path, rule, observer.extended):
+        trials = floors.trials(number, attempts)
+        if cells is not None:
+            trials = [t for t in trials if t.cell in cells or is_reference(plan.cells, plan.cells[t.cell])]
+        yield trials
 
 
 def _check_confinement(plan: Plan, home: Path) -> None:

@@ -11,12 +11,12 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dyno import registry
 from dyno.contracts.cell import Cell
 from dyno.contracts.limits import Limit, parse_all
-from dyno.contracts.model import NotInstalled, Phase, Preset, Trial, UsageError, Value
+from dyno.contracts.model import DECIDED, NotInstalled, Phase, Preset, Trial, UsageError, Value
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, FLOOR_PATIENCE, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON, Pace
 from dyno.contracts.passwords import secrets
@@ -267,7 +267,8 @@ def _resolve_options(
     if request.limit:
         options |= {"samples": 1, "limit": [limit.text for limit in parse_all(request.limit)]}
     elif until is not None:
-        options["samples"] = request.samples or max(preset.samples, UNTIL_BLOCKS)
+        fewest = preset.samples if until == DECIDED else max(preset.samples, UNTIL_BLOCKS)
+        options["samples"] = request.samples or fewest
         if request.until is None:
             options["least"] = preset.samples
     return options
@@ -339,10 +340,12 @@ def make_resumed(request: RunRequest, path: Path) -> Plan:
     return plan
 
 
-def _resolve_ending(request: RunRequest, preset: Preset, cells: int) -> tuple[float | None, float | None]:
-    """Returns the target width of intervals, and the maximum time of the run in s. Returns None for both if the
-    number of blocks is fixed. The preset's width applies unless samples or times are requested. A run that searches
-    has a maximum time alone."""
+def _resolve_ending(
+    request: RunRequest, preset: Preset, cells: int
+) -> tuple[float | Literal["decided"] | None, float | None]:
+    """Returns when the run ends, as a target width of intervals or DECIDED, and its maximum time in s. Returns None
+    for both if the number of blocks is fixed. The preset's applies unless samples or times are requested. A run that
+    searches has a maximum time alone."""
     until, within = request.until, request.within
     if request.limit:
         return None, within or BOUND_S * cells
@@ -351,10 +354,12 @@ def _resolve_ending(request: RunRequest, preset: Preset, cells: int) -> tuple[fl
         if preset.until is None or any(each is not None for each in counted):
             return None, None
         until, within = preset.until, preset.within
+    if until == DECIDED:
+        return DECIDED, within or WITHIN
     try:
         return percent(str(until)), within or WITHIN
     except ValueError as error:
-        raise UsageError(f"until {until}: {error}") from None
+        raise UsageError(f"until {until}: {error}, or {DECIDED}") from None
 
 
 def _timeout(

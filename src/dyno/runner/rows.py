@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -216,16 +217,12 @@ def _check_variants(suite: Suite) -> None:
 
 
 def _check_labels(rows: Sequence[EngineRow]) -> None:
-    """Raises UsageError if two rows have the same label, or if two labels name the same row."""
-    names: dict[str, tuple[EngineSpec, dict[str, Value]]] = {}
-    labels: dict[str, str] = {}
-    for row in rows:
-        engine = Cell("", row.spec.name, row.options, None, {}).asked
-        name = row.label or engine
-        if names.setdefault(name, (row.spec, row.options)) != (row.spec, row.options):
+    """Raises UsageError if two rows have the same label. Two labels may name the same engine with the same options: a
+    run of equals shows what chance does."""
+    names = Counter(row.label or Cell("", row.spec.name, row.options, None, {}).asked for row in rows)
+    for name, number in names.items():
+        if number > 1:
             raise UsageError(f"label {name} is given to two rows: give each its own")
-        if labels.setdefault(engine, name) != name:
-            raise UsageError(f"{labels[engine]} and {name} are the same engine with the same options: leave one out")
 
 
 def add_address(suite: Suite, entries: Sequence[EngineEntry], address: str) -> list[EngineEntry]:

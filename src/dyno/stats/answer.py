@@ -20,7 +20,17 @@ from dyno.contracts.model import TIERS, Tier
 from dyno.contracts.native_load import CLIENT
 from dyno.results import Run
 from dyno.stats.cache import cache_by_run
-from dyno.stats.compare import Comparison, Table, compare_with_baseline, of_speeds, tables, tables_across_tiers
+from dyno.stats.compare import (
+    Comparison,
+    Table,
+    compare_rows,
+    count_looks,
+    of_speeds,
+    pair_centers,
+    tables,
+    tables_across_tiers,
+)
+from dyno.stats.family import Family, make_family
 from dyno.stats.metric import Metric
 from dyno.stats.summary import group_values, summarize
 from dyno.stats.verdict import MARGIN, Verdict
@@ -74,12 +84,29 @@ class Answer:
         return same and set(self.phases) <= set(other.phases) and self.best in cells
 
 
+@dataclass(frozen=True)
+class _Group:
+    """Tables that one answer covers, and what it compares."""
+
+    of: Sequence[Table]
+    """All phases of one metric and temperature, at one tier and with the same parameters."""
+    phases: Sequence[Table]
+    """The phases that the mean includes."""
+    cells: Mapping[str, Cell]
+    """The engines with a figure in any phase."""
+    ranked: Mapping[str, Mapping[int, float]]
+    """The geometric mean over the phases by block, of the engines that have all of them."""
+
+
 @cache_by_run
 def answers(run: Run, margin: float = MARGIN) -> tuple[Answer, ...]:
     """Returns an answer for each tier, combination of parameters, metric and temperature with a valid row. They are
     in the order of the run's cells, then of the plan's phases. Answers across tiers come last, or first if no tier
     has two engines."""
-    by_tier, reads = _by_place(run, tables(run), margin), _by_place(run, tables_across_tiers(run), margin)
+    groups, across = _group(run, tables(run)), _group(run, tables_across_tiers(run))
+    family = _make_family(run, [*groups, *across])
+    by_tier = [_answer(group, family, margin) for group in groups]
+    reads = [_answer(group, family, margin) for group in across]
     if not reads:
         return tuple(by_tier)
     # An engine that is alone at its tier is compared across tiers instead.
@@ -88,7 +115,12 @@ def answers(run: Run, margin: float = MARGIN) -> tuple[Answer, ...]:
     return tuple([*by_tier, *reads] if compares else [*reads, *by_tier])
 
 
-def _by_place(run: Run, of: Sequence[Table], margin: float) -> list[Answer]:
+def _make_family(run: Run, groups: Sequence[_Group]) -> Family:
+    comparisons = sum(math.comb(len(group.ranked), 2) for group in groups)
+    return make_family([pair_centers(list(group.ranked.values())) for group in groups], comparisons, count_looks(run))
+
+
+def _group(run: Run, of: Sequence[Table]) -> list[_Group]:
     ranked = (cell for cell in run.cells if not cell.floor)
     combinations: dict[tuple[object, str], int] = {}
     for cell in ranked:
@@ -104,20 +136,23 @@ def _by_place(run: Run, of: Sequence[Table], margin: float) -> list[Answer]:
     def kind(table: Table) -> tuple[str, int]:
         return table.metric.name, temperatures.index(table.temperature)
 
-    answers = list[Answer]()
+    groups = list[_Group]()
     for _, group in groupby(sorted(of, key=lambda table: (combination(table), *kind(table))), key=combination):
         here = list(group)
-        cells = {cell.asked: cell for table in here for cell in (*(row.cell for row, _ in table.rows), *table.warm)}
-        answers += [_answer(list(alike), cells, margin) for _, alike in groupby(here, key=kind)]
-    return answers
+        cells = {cell.row: cell for table in here for cell in (*(row.cell for row, _ in table.rows), *table.warm)}
+        groups += [_rank(list(alike), cells) for _, alike in groupby(here, key=kind)]
+    return groups
 
 
-def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> Answer:
-    """Returns the answer over phases of one metric and temperature. `cells` has the engines with a figure in any
-    phase of that tier and combination."""
-    proven = [table for table in of if not table.warm]
-    cold = proven or list(of)
-    cold = [table for table in cold if not table.limited] or cold
+def _countable(of: Sequence[Table]) -> list[Table]:
+    """Returns the phases that count for all engines: if any was cold for all, only those; and if the load generator
+    was not the limit in any, only those."""
+    cold = [table for table in of if not table.warm] or list(of)
+    return [table for table in cold if not table.limited] or cold
+
+
+def _rank(of: Sequence[Table], cells: Mapping[str, Cell]) -> _Group:
+    cold = _countable(of)
     tables_of = {name: [table for table in cold if name in table.places] for name in cells}
     most = max(map(len, tables_of.values()))
     whole = [name for name in cells if len(tables_of[name]) == most]
@@ -132,15 +167,18 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
     if not ranked:
         # No engine has a block with all phases, so use only the first phase.
         phases = phases[:1]
-        ranked = {row.cell.asked: dict(speeds) for row, speeds in phases[0].rows}
-    best, seen = _best(ranked, margin)
+        ranked = {row.cell.row: dict(speeds) for row, speeds in phases[0].rows}
+    return _Group(of, phases, cells, ranked)
+
+
+def _answer(group: _Group, family: Family, margin: float) -> Answer:
+    of, phases, cells, ranked = group.of, group.phases, group.cells, group.ranked
+    best, seen = _best(ranked, family, margin)
     others = sorted(((cells[name], seen[name]) for name in seen), key=lambda pair: -(pair[1].ratio or 0.0))
-    warm = {cell.asked: cell for table in phases for cell in table.warm}
-    limited = {cell.asked: cell for table in phases for cell in table.limited}
-    faster = [
-        [c for c in compare_with_baseline(table, best, margin) if c.verdict.kind == "faster"]
-        for table in proven or of
-    ]
+    warm = {cell.row: cell for table in phases for cell in table.warm}
+    limited = {cell.row: cell for table in phases for cell in table.limited}
+    faster = [_find_faster(table, best, margin) for table in [table for table in of if not table.warm] or of]
+    countable = _countable(of)
     return Answer(
         tiers=tuple(sorted({tier for table in phases for tier in table.tiers}, key=TIERS.index)),
         params=of[0].params,
@@ -152,23 +190,32 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
         others=tuple(others),
         elsewhere=tuple(max(phase, key=lambda c: c.verdict.ratio or 0.0) for phase in faster if phase),
         left_out=tuple(cells[name] for name in cells if name not in (ranked.keys() | warm.keys() | limited.keys())),
-        set_aside=tuple(table for table in of if table not in cold),
+        set_aside=tuple(table for table in of if table not in countable),
         warm=tuple(warm.values()),
         limited=tuple(limited.values()),
     )
 
 
-def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> tuple[str, dict[str, Verdict]]:
+def _find_faster(table: Table, best: str, margin: float) -> list[Comparison]:
+    """Returns the comparisons with the best engine that show another to be faster in this phase."""
+    if best not in table.places:
+        return []
+    base = table.places[best]
+    comparisons = (compare_rows(table, place, base, margin) for place in range(len(table.rows)) if place != base)
+    return [comparison for comparison in comparisons if comparison.verdict.kind == "faster"]
+
+
+def _best(ranked: Mapping[str, Mapping[int, float]], family: Family, margin: float) -> tuple[str, dict[str, Verdict]]:
     """Returns the best engine, and all others compared with it."""
     first, *rest = sorted(ranked, key=lambda name: -fmean(map(math.log, ranked[name].values())))
     best, seen = first, dict[str, Verdict]()
     for name in rest:
-        seen[name] = of_speeds(ranked[name], ranked[best], margin)
+        seen[name] = of_speeds(ranked[name], ranked[best], margin, family)
         # The engine with the best mean need not be the fastest: it may lack the blocks in which the machine was slow.
         if seen[name].kind == "faster":
             best = name
     if best != first:
-        seen = {name: of_speeds(ranked[name], ranked[best], margin) for name in ranked if name != best}
+        seen = {name: of_speeds(ranked[name], ranked[best], margin, family) for name in ranked if name != best}
     return best, {name: seen[name] for name in ranked if name != best}
 
 
@@ -209,8 +256,8 @@ def group_limited_rows(run: Run) -> tuple[LimitedRows, ...]:
     for place in dict.fromkeys((cell.tier, cell.combination) for cell in run.cells):
         if not (rows := groups.get(place)):
             continue
-        phases = group_values((row.cell.asked, row.phase) for row in rows)
-        cells = {row.cell.asked: row.cell for row in rows}
+        phases = group_values((row.cell.row, row.phase) for row in rows)
+        cells = {row.cell.row: row.cell for row in rows}
         percents = [row.limit.percent for row in rows if row.limit is not None]
         limited_rows.append(
             LimitedRows(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.limits import CONFIRM, LAST
-from dyno.contracts.model import Tier
+from dyno.contracts.model import DECIDED, Tier
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.contracts.probe_time import DISCARDED, needed_operations
@@ -109,6 +109,9 @@ def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if is_reference(run.cells, row.cell):
         # A null engine among other engines has only as many trials as its interval needs.
         planned = max(min(planned, FLOOR_BLOCKS), len({attempt.block for attempt in row.attempts}))
+    elif run.plan.until == DECIDED:
+        # A row takes no further trial when its comparisons are decided.
+        planned = max(min(planned, run.plan.samples), len({attempt.block for attempt in row.attempts}))
     if have < FEWEST_TRIALS:
         yield _doubt("few", f"{have} trial{'s' * (have != 1)}", have=have, needed=FEWEST_TRIALS)
     if have < planned:

@@ -226,7 +226,7 @@ def growths(
 def _key(cell: Cell, phase: str, names: Sequence[str]) -> tuple[object, ...]:
     """Returns what the rows of a growth have in common, the phase first."""
     others = sorted((name, value) for name, value in cell.params.items() if name not in names)
-    return phase, cell.tier, cell.asked, repr(others)
+    return phase, cell.tier, cell.row, repr(others)
 
 
 def _groups(run: Run, names: Sequence[str], kind: str) -> dict[tuple[object, ...], _Group]:

@@ -137,7 +137,7 @@ def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]
     return [
         crossing
         for one, other in combinations(leaders(sweep), 2)
-        if _may_cross(sweep, one.asked, other.asked)
+        if _may_cross(sweep, one.row, other.row)
         for crossing in _find_crossings(sweep, one, other, log, margin)
     ]
 
@@ -150,8 +150,8 @@ def leaders(sweep: Sweep) -> list[Cell]:
     best: dict[str, int] = {}
     for _, table in sweep.points:
         for at, (row, _) in enumerate(table.rows):
-            cells[row.cell.asked] = row.cell
-            best[row.cell.asked] = min(at, best.get(row.cell.asked, at))
+            cells[row.cell.row] = row.cell
+            best[row.cell.row] = min(at, best.get(row.cell.row, at))
     chosen = set(sorted(best, key=lambda name: best[name])[:MOST_CROSSED])
     return [cell for name, cell in cells.items() if name in chosen]
 
@@ -171,9 +171,9 @@ def _find_crossings(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: flo
     last: tuple[int, float, float] | None = None
     """Position, value and logarithm of the ratio of the last clear verdict."""
     for place, (value, table) in enumerate(sweep.points):
-        if one.asked not in table.places or other.asked not in table.places:
+        if one.row not in table.places or other.row not in table.places:
             continue
-        verdict = compare_rows(table, table.places[one.asked], table.places[other.asked], margin).verdict
+        verdict = compare_rows(table, table.places[one.row], table.places[other.row], margin).verdict
         if verdict.kind not in ("faster", "slower") or not verdict.ratio:
             continue
         now = place, value, math.log(verdict.ratio)
@@ -208,7 +208,7 @@ def ends(run: Run, sweep: Sweep) -> list[End]:
     """Returns an end for each engine that has no figure at its largest values, in the order of the run."""
     last: dict[str, float] = {}
     for value, table in sweep.points:
-        last.update((row.cell.asked, value) for row, _ in table.rows)
+        last.update((row.cell.row, value) for row, _ in table.rows)
     ends: dict[str, End] = {}
     rows = [
         row
@@ -219,7 +219,7 @@ def ends(run: Run, sweep: Sweep) -> list[End]:
         and sweep.params == {name: value for name, value in row.cell.params.items() if name != sweep.parameter}
     ]
     for row in sorted(rows, key=lambda row: float(str(row.cell.params[sweep.parameter]))):
-        name, value = row.cell.asked, float(str(row.cell.params[sweep.parameter]))
+        name, value = row.cell.row, float(str(row.cell.params[sweep.parameter]))
         if value > last.get(name, -math.inf):
             ends.setdefault(name, End(sweep, row.cell, last.get(name), value, row.why or ""))
     return list(ends.values())
@@ -239,7 +239,7 @@ def scalings(run: Run) -> Iterator[Scaling]:
     throughput."""
     for sweep in sweeps(run, CLIENTS, THROUGHPUT):
         rows = [(int(value), row) for value, table in sweep.points for row, _ in table.rows]
-        for of_engine in group_values((row.cell.asked, (clients, row)) for clients, row in rows).values():
+        for of_engine in group_values((row.cell.row, (clients, row)) for clients, row in rows).values():
             rates = [(clients, row.throughput.median) for clients, row in of_engine if row.throughput is not None]
             (first, alone), most = rates[0], max(rate for _, rate in rates)
             if first == 1 and len(rates) > 1 and alone > 0:

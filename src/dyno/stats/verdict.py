@@ -1,7 +1,7 @@
 """Verdicts on a ratio: faster or slower by at least a bound, no difference larger than the margin, or unclear.
 
-The interval of a ratio has a confidence of 99 %, that of a median 95 %. A page makes many comparisons, and at 95 %
-one in twenty comparisons of equal engines would report a difference. There is a difference if the interval excludes
+The interval of a ratio that is read alone has a confidence of 99 %, that of a median 95 %. Comparisons that are read
+together have that of a family: see `dyno.stats.family`. There is a difference if the interval excludes
 1, and none if the interval lies within the margin. Anything else is unclear. The estimate of the further blocks that
 would decide assumes that they spread like the measured ones; from three or four blocks it is a rough guess.
 """
@@ -45,16 +45,16 @@ def judge(
         return Verdict(kind="unclear", blocks=blocks, more=FEWEST_BLOCKS - blocks)
     interval = make_interval(ratio, center, confidence)
     low, high = interval.low or ratio, interval.high or ratio
-    kind = _kind(math.log(low), math.log(high), margin)
+    kind = kind_of(math.log(low), math.log(high), margin)
     bounds = {"faster": low - 1, "slower": 1 - high, "alike": max(high - 1, 1 / low - 1)}
     more = None
     if kind == "unclear":
-        clear = lambda half: _kind(center.log - half, center.log + half, margin) != "unclear"  # noqa: E731
+        clear = lambda half: kind_of(center.log - half, center.log + half, margin) != "unclear"  # noqa: E731
         more = blocks_needed(center, blocks, clear, confidence)
     return Verdict(kind=kind, ratio=ratio, low=low, high=high, bound=bounds.get(kind), blocks=blocks, more=more)
 
 
-def _kind(low: float, high: float, margin: float) -> str:
+def kind_of(low: float, high: float, margin: float) -> str:
     """Returns the kind of a verdict, given the logarithms of the interval's ends."""
     if low > 0:
         return "faster"

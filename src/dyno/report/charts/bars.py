@@ -391,7 +391,7 @@ RATIOS = Chart(
     title="Ratios",
     reading="The speed of each engine as a multiple of the baseline's: the median of the ratios of the blocks, with"
     f" its {wording.LEVEL} interval, on a logarithmic scale. If the interval does not include × 1, there is a"
-    " difference.",
+    " difference. All intervals hold together.",
     needs="two engines at one tier, with the same parameters and three blocks in common",
     columns=(
         ENGINE,

@@ -137,7 +137,7 @@ def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
 
     def baseline(table: Table) -> str | None:
         # The default is the best of the chosen engines.
-        chosen = (row.cell.asked for row, _ in table.rows if row.cell.label in choice.engines)
+        chosen = (row.cell.row for row, _ in table.rows if row.cell.label in choice.engines)
         return choice.baseline or next(chosen, None)
 
     def selector(record: Record) -> bool:

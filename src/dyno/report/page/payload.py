@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
+from dyno.contracts.model import DECIDED
 from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.options import SEARCHED
 from dyno.report.charts import bars, plot, vega
@@ -21,6 +22,7 @@ from dyno.report.tables.table import Group, Row, cells, varying_params
 from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.doubts import MEANINGS
+from dyno.stats.summary import group_values
 
 
 def common(charts: Iterable[Chart]) -> dict[str, object]:
@@ -364,8 +366,11 @@ def command(run: Run) -> list[str]:
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     tiers = {cell.tier_name for cell in cells}
     words = ["dyno", "capacity" if run.limits else "run", run.plan.suite]
-    for asked in sorted({cell.asked for cell in cells}):
-        words += ["-e", asked]
+    names = group_values((cell.asked, cell.name) for cell in cells)
+    for asked in sorted(names):
+        # Labels are left out, except those that tell rows of the same engine apart.
+        labels = list(dict.fromkeys(names[asked]))
+        words += [word for label in labels for word in ("-e", f"{label}={asked}" if len(labels) > 1 else asked)]
     for name, values in _params(run).items():
         if name in OWN_FLAGS:
             words += [f"--{name}", ",".join(values)]
@@ -384,7 +389,7 @@ def command(run: Run) -> list[str]:
     if options["duration"] is not None:
         options["budget"] = None
     if (until := run.plan.until) is not None:
-        options["until"] = f"{until * 100:g}%"
+        options["until"] = until if until == DECIDED else f"{until * 100:g}%"
     for name, size in (("memory", run.plan.memory), ("confine", run.plan.confine)):
         options[name] = None if size is None else size / GIB
     for name, value in options.items():

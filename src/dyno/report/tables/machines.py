@@ -193,7 +193,7 @@ def engines_by_machine(of: Sequence[Machine], margin: float = MARGIN) -> Iterato
     for machine in of:
         for run in machine.runs:
             for table in tables(run):
-                first = next((cell.asked for cell in run.cells if cell.asked in table.places), None)
+                first = next((cell.row for cell in run.cells if cell.row in table.places), None)
                 params = units.params(table.params, varying_params(run))
                 key = run.plan.suite, table.phase, display.tiers(table.tiers), params
                 comparable.setdefault(key, {})[machine.name] = table, compare_with_baseline(table, first, margin)

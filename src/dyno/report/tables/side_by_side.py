@@ -79,7 +79,7 @@ def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Se
                 units.money(cost.million, prices.currency),
                 _format_range(*(units.money(each, prices.currency) for each in (cost.month, cost.month_most))),
             ]
-            by_place.setdefault((row.phase, cell.asked, cell.tier, cell.combination), []).append(cells)
+            by_place.setdefault((row.phase, cell.row, cell.tier, cell.combination), []).append(cells)
     rows = [cells for of_place in by_place.values() for cells in of_place]
     used = [at for at in range(len(COST_HEADS)) if any(row[at] not in ("", units.UNKNOWN) for row in rows)]
     heads, *shown = ([cells[at] for at in used] for cells in (COST_HEADS, *rows))

@@ -35,8 +35,8 @@ LEVEL = level(CONFIDENCE)
 """Confidence of the intervals of ratios."""
 SURE = f"{LEVEL} sure"
 MEANS = (
-    f"{SURE}: of 100 such intervals, 99 contain the ratio that many more samples on this machine would give; another"
-    " machine or another day may differ."
+    f"{SURE}: of 100 such runs, at most one has any interval without the ratio that many more samples on this machine"
+    " would give; another machine or another day may differ."
 )
 APART = (
     "Ratios of {what}, with {level} intervals. The runs were not measured in turns: if the machine"
@@ -133,16 +133,20 @@ def interval(of: Verdict) -> str:
     return units.ratio_interval(of.low, of.high)
 
 
-def how_within(by: Metric | None) -> str:
-    """Returns sentences on how ratios within a run were measured. `by`: the requested metric."""
+def how_within(by: Metric | None, named: bool) -> str:
+    """Returns sentences on how ratios within a run were measured. `by`: the requested metric. `named`: whether the
+    user named the baseline, rather than the figures."""
     if by is not None and by.needs:
         what = f"{by.needs}, the baseline's to the row's"
     else:
         what = "speed"
-    return (
-        f"Ratios of {what}, block by block, with {LEVEL} intervals. Of 100 comparisons between equals, one is called"
-        " a difference by chance."
-    )
+    if named:
+        certainty = "Of 100 comparisons between equals, one is called a difference by chance."
+    else:
+        certainty = (
+            "They hold together: of 100 runs of equal rows, at most one calls any of them different by chance."
+        )
+    return f"Ratios of {what}, block by block, with {LEVEL} intervals. {certainty}"
 
 
 def explain_ratios(paired: bool, level: str = LEVEL, by: Metric | None = None) -> str:

@@ -54,9 +54,9 @@ class CallsSuite(RequestDefinedSuite):
     )
     presets = MappingProxyType(
         {
-            "quick": Preset({}, samples=10, budget=0.5, timeout=600),
-            "standard": Preset({}, samples=20, budget=1, timeout=600),
-            "full": Preset({}, samples=50, budget=3, timeout=3_600),
+            "quick": Preset({}, samples=10, budget=0.5, timeout=600, until=None),
+            "standard": Preset({}, samples=20, budget=1, timeout=600, until=None),
+            "full": Preset({}, samples=50, budget=3, timeout=3_600, until=None),
         }
     )
     phases = (

@@ -65,9 +65,9 @@ class CommandsSuite(RequestDefinedSuite, ShortFormSuite):
     )
     presets = MappingProxyType(
         {
-            "quick": Preset({}, samples=10, budget=0.3, timeout=3_600),
-            "standard": Preset({}, samples=20, budget=1, timeout=3_600),
-            "full": Preset({}, samples=50, budget=3, timeout=3_600),
+            "quick": Preset({}, samples=10, budget=0.3, timeout=3_600, until=None),
+            "standard": Preset({}, samples=20, budget=1, timeout=3_600, until=None),
+            "full": Preset({}, samples=50, budget=3, timeout=3_600, until=None),
         }
     )
     phases = (

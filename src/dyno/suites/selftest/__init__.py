@@ -20,9 +20,9 @@ class SelftestSuite(Suite):
     )
     presets = MappingProxyType(
         {
-            "quick": Preset({}, samples=3, budget=5, timeout=60),
-            "standard": Preset({"operations": 200_000}, samples=5, budget=20, timeout=300),
-            "full": Preset({"operations": 2_000_000}, samples=10, budget=60, timeout=1_800),
+            "quick": Preset({}, samples=3, budget=5, timeout=60, until=None),
+            "standard": Preset({"operations": 200_000}, samples=5, budget=20, timeout=300, until=None),
+            "full": Preset({"operations": 2_000_000}, samples=10, budget=60, timeout=1_800, until=None),
         }
     )
     phases = (Phase("work", "operations of the same cost", "op", False, checked="every answer"),)
