@@ -106,6 +106,9 @@ class Phase:
     """The metric that rows are compared by: see `stats.metric`."""
     alias: str = ""
     """A self-explanatory second name, also used by the overview."""
+    says: str = ""
+    """How a sentence states the figure of an engine without a competitor, such as '{figure} random reads a second at
+    depth {depth}, p99 {p99}'. May have {range}, which is the lowest to the highest figure over all parameters."""
     by_default: bool = True
     """True if the phase is measured without being named."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean
 
@@ -31,12 +31,21 @@ from dyno.stats.compare import (
     tables_across_tiers,
 )
 from dyno.stats.family import Family, make_family
-from dyno.stats.metric import Metric
+from dyno.stats.metric import CPU, THROUGHPUT, TIME, Metric
 from dyno.stats.summary import group_values, summarize
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"
 """Key that stands for several tiers."""
+
+
+@dataclass(frozen=True)
+class LessCpu:
+    """Differences in CPU time between engines that the clock can't tell apart: other processes disturb it less."""
+
+    best: Cell
+    others: tuple[tuple[Cell, Verdict], ...]
+    """Engines that need more CPU time for an item, each compared with the best."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,8 @@ class Answer:
     """If no phase was cold for all engines: those that were not cold in one of the phases."""
     limited: tuple[Cell, ...] = ()
     """If the load generator limited an engine in every phase: those that it limited in one of the phases."""
+    less_cpu: LessCpu | None = None
+    """Differences in CPU time between engines whose speeds can't be told apart; None if there are none."""
 
     @property
     def tier(self) -> Tier | None:
@@ -99,20 +110,34 @@ class _Group:
 
 
 @cache_by_run
-def answers(run: Run, margin: float = MARGIN) -> tuple[Answer, ...]:
+def answers(run: Run, margin: float = MARGIN, by: Metric | None = None) -> tuple[Answer, ...]:
     """Returns an answer for each tier, combination of parameters, metric and temperature with a valid row. They are
     in the order of the run's cells, then of the plan's phases. Answers across tiers come last, or first if no tier
     has two engines."""
-    groups, across = _group(run, tables(run)), _group(run, tables_across_tiers(run))
+    groups, across = _group(run, tables(run, by)), _group(run, tables_across_tiers(run, by))
     family = _make_family(run, [*groups, *across])
     by_tier = [_answer(group, family, margin) for group in groups]
     reads = [_answer(group, family, margin) for group in across]
+    if by is None:
+        by_tier = [replace(answer, less_cpu=_find_less_cpu(run, answer, margin)) for answer in by_tier]
     if not reads:
         return tuple(by_tier)
     # An engine that is alone at its tier is compared across tiers instead.
     by_tier = [answer for answer in by_tier if answer.others or not any(map(answer.is_covered_by, reads))]
     compares = any(answer.others for answer in by_tier)
     return tuple([*by_tier, *reads] if compares else [*reads, *by_tier])
+
+
+def _find_less_cpu(run: Run, of: Answer, margin: float) -> LessCpu | None:
+    near = {of.best.row, *(cell.row for cell, verdict in of.others if verdict.kind == "unclear")}
+    if len(near) < 2 or of.metric not in (THROUGHPUT, TIME):
+        return None
+    for other in answers(run, margin, CPU):
+        if (other.tiers, other.params, other.phases) == (of.tiers, of.params, of.phases) and other.best.row in near:
+            more = [(cell, v) for cell, v in other.others if cell.row in near and v.kind == "slower"]
+            if more:
+                return LessCpu(other.best, tuple(more))
+    return None
 
 
 def _make_family(run: Run, groups: Sequence[_Group]) -> Family:

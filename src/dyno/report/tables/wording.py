@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dyno.contracts.cell import Cell
-from dyno.report.tables import display, units
+from dyno.contracts.model import Tier
+from dyno.report.tables import display, lone, units
 from dyno.report.tables.display import join_names
 from dyno.report.tables.table import varying_params
 from dyno.results import Run
@@ -181,26 +182,27 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     headline. `names`: printed names of phases."""
     changing = varying_params(run)
     groups: dict[object, list[Answer]] = {}
+    alone: dict[tuple[str, Tier | None], None] = {}
     for at, of in enumerate(rename_phases(run, names)):
         if _explain_unproven(of):
             # They share a sentence, which would otherwise repeat itself for each tier and combination.
             groups.setdefault(_explain_unproven(of), []).append(of)
             continue
-        several = of.others or of.left_out or of.set_aside or of.warm or of.limited
-        # An engine without a competitor gets a single sentence for all combinations of parameters.
-        groups.setdefault(at if several else (of.tiers, of.best.label, of.phases), []).append(of)
+        if of.others or of.left_out or of.set_aside or of.warm or of.limited:
+            groups.setdefault(at, []).append(of)
+        else:
+            alone.setdefault((of.best.label, of.best.tier), None)
     sentences = []
     for of, *others in groups.values():
         if others and _explain_unproven(of):
             sentences.append(_join_unproven([of, *others], changing))
-        elif others:
-            alone = f"{_phases(of)}: {of.best.label} has no competitor{_at_this_tier(of)}"
-            sentences.append(
-                f"{_name_place(of, ())}{alone}, with any of {len(others) + 1} combinations of parameters."
-            )
         else:
             sentences.append(_answer(of, changing))
-    return sentences + [_describe_limited(of, changing, names or {}) for of in answer.group_limited_rows(run)]
+    sentences += [_describe_limited(of, changing, names or {}) for of in answer.group_limited_rows(run)]
+    figures = [lone.describe_engine(run, label, tier, names or {}) for label, tier in alone]
+    if figures and sentences:
+        return [*sentences, f"Without a competitor: {' '.join(figures)}"]
+    return sentences + figures
 
 
 def _describe_limited(of: LimitedRows, changing: Sequence[str], names: Mapping[str, str]) -> str:
@@ -271,8 +273,23 @@ def name_leaders(of: Answer) -> dict[str, str]:
 
 def _answer(of: Answer, changing: Sequence[str]) -> str:
     return " ".join(
-        [f"{_name_place(of, changing)}{_best(of)}.", *_describe_others(of), *_exceptions(of), *_describe_tiers(of)]
+        [
+            f"{_name_place(of, changing)}{_best(of)}.",
+            *_describe_less_cpu(of),
+            *_describe_others(of),
+            *_exceptions(of),
+            *_describe_tiers(of),
+        ]
     )
+
+
+def _describe_less_cpu(of: Answer) -> list[str]:
+    """Says what CPU time shows where the clock shows no winner."""
+    if of.less_cpu is None or _explain_unproven(of):
+        return []
+    least = min(verdict.bound or 0.0 for _, verdict in of.less_cpu.others)
+    names = join_names([cell.label for cell, _ in of.less_cpu.others])
+    return [f"By CPU time, {of.less_cpu.best.label} needs {_least(least)} less for each item than {names} ({SURE})."]
 
 
 def _explain_unproven(of: Answer) -> str:

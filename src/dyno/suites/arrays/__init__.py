@@ -42,15 +42,16 @@ APPENDED = 100
 _SUM = "the sum: exactly for whole numbers, to a relative 1e-12 for floats"
 _STORE, _SAMPLE = "the sums of all numeric columns, and every value of up to 200,000 rows", "and the last slices"
 
+_COLD = "{figure} summed up from the device"
 _EXACT, _NEAR = "every value of every column", "each mean to a relative 1e-12, each deviation to 1e-9"
 _sum = partial(Phase, unit="sum", writes=False, checked=_SUM, metric="bandwidth")
 _read = partial(Phase, writes=False, temperature="hot", metric="bandwidth")
 _write = partial(Phase, writes=True, checked=_STORE, metric="bandwidth")
 
 PHASES = (
-    _write("write", "write all rows, in one transaction", unit="row"),
-    _sum("read-sum-cold", "sum a column up once, from the device", temperature="cold"),
-    _sum("read-sum-hot", "sum a column up", temperature="hot"),
+    _write("write", "write all rows, in one transaction", unit="row", says="{figure} written"),
+    _sum("read-sum-cold", "sum a column up once, from the device", temperature="cold", says=_COLD),
+    _sum("read-sum-hot", "sum a column up", temperature="hot", says="{figure} summed up from memory"),
     _sum("read-sum-pandas-cold", "sum a column up through a DataFrame, once, from the device", temperature="cold"),
     _sum("read-sum-pandas-hot", "sum a column up through a DataFrame", temperature="hot"),
     _read("read-slice", "read all columns of consecutive rows, at random positions", unit="slice", checked=_EXACT),

@@ -30,6 +30,7 @@ class CpuSuite(Suite):
             "primes",
             "search for the primes below max_prime, repeated in each thread",
             unit="event",
+            says="{range} searches for the primes below {max_prime} a second, with {clients} threads",
             writes=False,
             checked="consistency of the report's figures; the number of primes, if reported",
             reported=True,

@@ -27,6 +27,8 @@ MORE_SIZES = tuple(1 << at for at in range(2, 19))
 
 _phase = partial(Phase, unit="MB", writes=False, checked=CHECKED, reported=True)
 _number = integer(4, 1 << 24)
+_TRIAD = "{range} MB of the triad a second, with working sets of {size_kib} KiB"
+_CHASE = "{range} hops between cache lines a second"
 
 
 def _power(text: str) -> Value:
@@ -50,9 +52,12 @@ class MemorySuite(Suite):
         }
     )
     phases = (
-        *(_phase(each, f"sysbench: {t}s, block after block") for t, each in zip(TITLES, BLOCKS, strict=True)),
-        _phase(TRIAD, "a = b + 3 c, pass after pass", checked=f"{CHECKED}; every element"),
-        _phase(CHASE, "hops from cache line to cache line", unit="hop", checked=f"{CHECKED}; the ring"),
+        *(
+            _phase(each, f"sysbench: {t}s, block after block", says=f"{{range}} MB of {t}s a second")
+            for t, each in zip(TITLES, BLOCKS, strict=True)
+        ),
+        _phase(TRIAD, "a = b + 3 c, pass after pass", checked=f"{CHECKED}; every element", says=_TRIAD),
+        _phase(CHASE, "hops from cache line to cache line", unit="hop", checked=f"{CHECKED}; the ring", says=_CHASE),
     )
 
 

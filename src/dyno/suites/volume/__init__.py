@@ -148,16 +148,23 @@ SINGLE = (FLUSH, *COPIES, *WHOLE)
 _phase = partial(Phase, unit="op", checked=COUNTED, parts=PARTS, reported=True)
 _dd = partial(Phase, unit="op", checked="how many bytes it copied", reported=True, metric="bandwidth")
 _FLUSHED = ("writing", "flushing")
+_RANDOM_READS = "{figure} random reads of {block_size:size} a second at depth {depth}, p99 {p99}"
 PHASES = (
     _phase(UNWRITTEN, "read blocks at random that were never written", writes=False),
     _phase(WARM_UP, "write blocks at random that were never written, until the rate is steady", writes=True),
     _phase("seq-write", "write in order", writes=True, metric="bandwidth"),
-    _phase("seq-read", "read in order", writes=False, metric="bandwidth"),
+    _phase("seq-read", "read in order", writes=False, metric="bandwidth", says="{range} read in sequence"),
     _phase("seq-mixed", "read and write in order", writes=True, kinds=MIXED, metric="bandwidth"),
     _phase("rand-write", "write at random", writes=True),
-    _phase("rand-read", "read at random", writes=False),
+    _phase("rand-read", "read at random", writes=False, says=_RANDOM_READS),
     _phase("rand-mixed", "read and write at random", writes=True, kinds=MIXED),
-    _phase(FLUSH, "write and fdatasync in turn, one request at a time", writes=True, parts=_FLUSHED),
+    _phase(
+        FLUSH,
+        "write and fdatasync in turn, one request at a time",
+        writes=True,
+        parts=_FLUSHED,
+        says="a flush takes {p50}",
+    ),
     _dd("dd", "dd as people mostly run it: it ends when memory has the data", writes=True),
     _dd("dd-urandom", "the same with /dev/urandom as the source instead of /dev/zero", writes=True),
     _dd("dd-fdatasync", "dd conv=fdatasync: flushed once, at the end", writes=True),

@@ -1,0 +1,78 @@
+"""Sentences on engines without a competitor: their own figures, in the words of the suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dyno.contracts.model import Tier
+from dyno.report.tables import display, units
+from dyno.report.tables.table import figure, ranked_by_bandwidth
+from dyno.results import Run
+from dyno.stats.metric import BANDWIDTH, METRICS, THROUGHPUT, Metric, rank
+from dyno.stats.summary import CellSummary, summarize
+
+MOST_FIGURES = 3
+"""Maximum number of figures of a suite that does not say how to state them."""
+MOST_WORDS = 30
+
+
+class _Size(int):
+    """A parameter that a phase's text may format as a size: '{block_size:size}'."""
+
+    def __format__(self, kind: str) -> str:
+        if kind == "size":
+            return units.size(self)
+        return super().__format__(kind)
+
+
+def describe_engine(run: Run, label: str, tier: Tier | None, names: Mapping[str, str]) -> str:
+    """Returns 'fio: 12,300 random reads of 4 KiB a second at depth 1, p99 240 µs; a flush takes 1.1 ms.' `names`:
+    printed names of phases."""
+    rows = [row for row in summarize(run) if (row.cell.label, row.cell.tier) == (label, tier)]
+    rows = [row for row in rows if row.valid and row.throughput is not None]
+    by_phase = {phase: [row for row in rows if row.phase == phase] for phase in run.plan.phases}
+    stated = [_fill(of_phase) for of_phase in by_phase.values() if of_phase and of_phase[0].about.says]
+    if not stated:
+        measured = [of_phase[0] for of_phase in by_phase.values() if of_phase]
+        stated = [f"{names.get(row.phase, row.phase)} {_figure(row)}" for row in measured[:MOST_FIGURES]]
+    sentence = f"{display.engine(label, tier)}: {stated[0]}"
+    for text in stated[1:]:
+        if len(f"{sentence}; {text}".split()) <= MOST_WORDS:
+            sentence += f"; {text}"
+    return f"{sentence}."
+
+
+def _fill(rows: Sequence[CellSummary]) -> str:
+    """Fills the text of a phase: with the figures of the first combination of parameters, or if it has {range}, with
+    the lowest and the highest figure of all."""
+    text, first = rows[0].about.says, rows[0]
+    ranked = sorted(rows, key=lambda row: rank(row) or 0.0)
+    several = "{range}" in text
+    values: dict[str, str | _Size] = {
+        "figure": _figure(first),
+        "range": _join_ends(_figure(ranked[0]), _figure(ranked[-1])),
+    }
+    for name in ("p50", "p99"):
+        values[name] = units.duration(first.latency_ns[name])
+    for name, value in first.cell.params.items():
+        if several:
+            values[name] = _join_ends(str(value), str(rows[-1].cell.params[name]))
+        else:
+            values[name] = _Size(value) if isinstance(value, int) else str(value)
+    return text.format_map(values)
+
+
+def _join_ends(low: str, high: str) -> str:
+    if low == high:
+        return low
+    return f"{low} to {high}"
+
+
+def _figure(row: CellSummary) -> str:
+    by: Metric = METRICS.get(row.about.metric, THROUGHPUT)
+    if by is BANDWIDTH and ranked_by_bandwidth(row):
+        return figure(row, BANDWIDTH)
+    text = figure(row, by)
+    if by is THROUGHPUT and not row.about.says:
+        return f"{text} {row.unit}/s"
+    return text
