@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dyno.contracts.model import UsageError, Value
 from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.report.export import check_import
+from dyno.report.page import payload
 from dyno.report.tables import comparison, sections, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying_params
@@ -20,7 +21,7 @@ from dyno.stats import compare as one
 from dyno.stats import two_runs as two
 from dyno.stats.metric import Metric
 from dyno.stats.metric import metric as named
-from dyno.stats.two_runs import gate
+from dyno.stats.two_runs import GateResult, gate
 from dyno.stats.verdict import MARGIN
 
 if TYPE_CHECKING:
@@ -197,13 +198,30 @@ def check(
     at_margin = comparison.at_margin(judged, margin)
     result = Check(
         lambda: [comparison.list_differences(pairs), *comparison.list_gate_results(judged, varying_params(after))],
-        lambda: [*comparison.list_lost_rows([pairs]), *comparison.conditions(after), how, *at_margin, summary],
+        lambda: [
+            *comparison.list_lost_rows([pairs]),
+            *comparison.conditions(after),
+            how,
+            *at_margin,
+            *_explain_machine(judged, after),
+            summary,
+        ],
         lambda: comparison.gate_data(pairs, margin, judged, passed),
         lambda data: _changes(data, [pairs]),
     )
     result.passed = passed
     result.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in pairs.lost)
     return result
+
+
+def _explain_machine(judged: Sequence[GateResult], after: Run) -> list[str]:
+    """Returns lines on the rows that the clock alone calls slower, with the command that measures both in turns."""
+    lines = comparison.explain_machine(judged)
+    if lines and after.header.definition is None:
+        once = " ".join(payload.command(after))
+        rounds = f"for round in $(seq {after.blocks}); do for side in before after; do"
+        lines.append(f'  {rounds} {once} -o "$side.json" --blocks 1 --resume; done; done')
+    return lines
 
 
 def _run(source: RunSource) -> Run:

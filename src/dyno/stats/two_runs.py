@@ -15,6 +15,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
+from msgspec import structs
+
 from dyno.contracts.imported_code import from_facts
 from dyno.contracts.model import TIERS, UsageError
 from dyno.results import Run
@@ -23,7 +25,7 @@ from dyno.stats.capacity import compare_capacities
 from dyno.stats.definitions import check_same_work, preparation_differences
 from dyno.stats.estimate import FEWEST_TRIALS, Center, center, compare_unpaired, make_interval, quotient, tail
 from dyno.stats.matching import matched_rows
-from dyno.stats.metric import CapacitySpeeds, Metric, choose_metric, speeds
+from dyno.stats.metric import CPU, THROUGHPUT, TIME, CapacitySpeeds, Metric, choose_metric, speeds
 from dyno.stats.ran_code import shared_files
 from dyno.stats.summary import CellSummary, group_values
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
@@ -345,6 +347,9 @@ class GateResult:
     'fine', its kind is 'faster' if that is shown, else 'alike', with the largest possible slowdown as its bound."""
     least: float
     """The ratio at the margin: the lowest that passes."""
+    machine: bool = False
+    """Whether the clock shows a slower row whose items take the same CPU time, in runs that were not measured in
+    turns: the machine may have been slower. Such a row is unclear."""
 
 
 def gate(of: Between, margin: float) -> list[GateResult]:
@@ -363,11 +368,54 @@ def gate(of: Between, margin: float) -> list[GateResult]:
         ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
         threshold, times = _threshold(change, margin), change.metric.inverse
         verdict = decide(change.center, ratio, blocks, threshold, at in failed, len(of.changes), times)
+        machine = verdict.kind == "slower" and not of.paired and _takes_same_cpu_time(change, margin)
+        if machine:
+            verdict = structs.replace(verdict, kind="unclear", bound=None)
         state = "fine"
         if verdict.kind in ("slower", "unclear"):
             state = verdict.kind
-        results.append(GateResult(change, state, verdict, math.exp(threshold)))
+        results.append(GateResult(change, state, verdict, math.exp(threshold), machine))
     return results
+
+
+COMPUTING = 0.5
+"""Share of the elapsed time from which on CPU time can explain a row's speed."""
+FEW_WAITS = 0.1
+"""Voluntary context switches, as a share of the involuntary ones, up to which a row computes: what it waited for is a
+core."""
+
+
+def _takes_same_cpu_time(change: Change, margin: float) -> bool:
+    """Returns whether the row computes, and its items are not shown to take more CPU time, nor seem to take more than
+    the margin allows. CPU time spreads less than the elapsed time: it would show a slower program first."""
+    if change.metric not in (THROUGHPUT, TIME):
+        return False
+    rows = change.before, change.after
+    if not all(_computes(row) for row in rows):
+        return False
+    old, new = (speeds(row, CPU) for row in rows)
+    if not old or not new:
+        return False
+    _, verdict = compare_speeds(old, new, False, margin, GATE_CONFIDENCE)
+    return verdict.kind != "slower" and verdict.ratio is not None and verdict.ratio >= 1 / (1 + margin)
+
+
+def _computes(row: CellSummary) -> bool:
+    """Returns whether the row's clients compute, rather than wait for a device or a server."""
+    clients = int(str(row.cell.params.get("clients", 1)))
+    shares = [
+        cpu * rate / 1e9 / clients
+        for sample in row.samples
+        if (cpu := CPU.of(sample)) and (rate := sample.per_second)
+    ]
+    switches = [
+        ((s.client or {}).get("voluntary_switches"), (s.client or {}).get("involuntary_switches"))
+        for s in row.samples
+    ]
+    waits = sum(voluntary or 0 for voluntary, _ in switches)
+    known = all(voluntary is not None for voluntary, _ in switches)
+    preempted = known and waits <= FEW_WAITS * sum(involuntary or 0 for _, involuntary in switches)
+    return preempted or (bool(shares) and median(shares) >= COMPUTING)
 
 
 def decide(

@@ -272,6 +272,17 @@ def at_margin(of: Sequence[GateResult], margin: float) -> list[str]:
     ]
 
 
+def explain_machine(of: Sequence[GateResult]) -> list[str]:
+    """Returns a sentence on the rows that the clock alone calls slower; none without such a row."""
+    rows = [f"{_name(each.change.after.cell)} in {each.change.after.phase}" for each in of if each.machine]
+    if not rows:
+        return []
+    return [
+        f"{display.join_names(rows)}: slower by the clock, but each item takes the same CPU time: the machine may"
+        " have been slower. Measure in turns, each side with its own dyno."
+    ]
+
+
 def list_lost_rows(of: Sequence[Between]) -> list[str]:
     """Returns a line for each row that has a number in only one of two runs, or is not compared, and for code that
     both runs share."""
