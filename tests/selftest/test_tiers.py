@@ -6,16 +6,22 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from shell import TESTS, Shell, is_one_line, wait_for
 
+from dyno.contracts.model import Tier
+from dyno.report.outcomes import TIERS
+from dyno.selftest import flushes
+
 pytestmark = pytest.mark.usefixtures("processes")
 
 NOT_TRACED = ("commits", "flushed", "written", "flushes", "writes")
+PLUGIN = TESTS / "plugins" / "forgetful"
+Proofs = Mapping[str, Mapping[str, Any]]
 KEYS = {"engine", "tier", "verdict", "why", "settings", "version", *NOT_TRACED, "mapped", "unseen"}
-NO_STRACE = "strace is not installed: apt-get install strace"
 
 needs_strace = pytest.mark.skipif(
     shutil.which("strace") is None and os.environ.get("CI") != "true", reason="strace is not installed"
@@ -24,7 +30,7 @@ needs_strace = pytest.mark.skipif(
 
 @pytest.fixture
 def shell(shell: Shell) -> Shell:
-    shell.plugins = [TESTS / "plugins" / "forgetful"]
+    shell.plugins = [PLUGIN]
     return shell
 
 
@@ -50,10 +56,26 @@ def without_strace(shell: Shell, instead: str | None = None) -> None:
 # -- traced engines -------------------------------------------------------------------------------------------
 
 
+TRACED = (
+    "sqlite",
+    *(f"forgetful:how={how}" for how in ("written", "raises", "dies", "leaves", "flushed")),
+    *(f"forgetful-untested:how={how}" for how in ("flushed", "written")),
+)
+
+
+@pytest.fixture(scope="module")
+def proofs(shared_shell: Shell) -> Proofs:
+    """The proofs of tier power of TRACED by engine, from one command."""
+    shared_shell.plugins = [PLUGIN]
+    status, found = tiers(shared_shell, "-e", ",".join(TRACED), "--tier", "power")
+    assert status == 1
+    assert [each["engine"] for each in found] == list(TRACED)
+    return {each["engine"]: each for each in found}
+
+
 @needs_strace
-def test_proof_shows_call_counts_settings_and_version(shell: Shell) -> None:
-    status, (found,) = tiers(shell, "-e", "sqlite", "--tier", "power")
-    assert status == 0
+def test_proof_shows_call_counts_settings_and_version(proofs: Proofs) -> None:
+    found = proofs["sqlite"]
     assert found["version"].startswith("SQLite 3.")
     assert {name: found[name] for name in ("engine", "tier", "verdict", "why", "settings")} == {
         "engine": "sqlite",
@@ -67,51 +89,43 @@ def test_proof_shows_call_counts_settings_and_version(shell: Shell) -> None:
 
 
 @needs_strace
-def test_broken_tier_sets_exit_status_and_others_continue(shell: Shell) -> None:
-    status, found = tiers(shell, "-e", "forgetful:how=written,memory")
-    assert status == 1
-    assert [(each["engine"], each["tier"], each["verdict"]) for each in found] == [
-        ("forgetful:how=written", "volatile", "nothing promised"),
-        ("forgetful:how=written", "process", "proven"),
-        ("forgetful:how=written", "power", "broken"),
-        ("memory", "volatile", "nothing promised"),
-    ]
-    # Without the broken tier, the exit status is 0.
-    assert tiers(shell, "-e", "forgetful:how=written", "--tier", "process")[0] == 0
-
-
-@needs_strace
-def test_the_table_and_the_markdown_say_the_same(shell: Shell) -> None:
-    asked = ("selftest", "--tiers", "-e", "forgetful:how=written", "--tier", "power")
-    cells = ["forgetful:how=written", "power", "how=written", "none", "0 of 100", "write 100", "100 of 100"]
-    cells.append("broken: 100 of 100 commits were acknowledged before they were flushed")
-    status, out, err = shell.dyno(*asked)
-    assert (status, err) == (1, "")
-    row = next(line for line in out.splitlines() if line.startswith("forgetful:"))
-    assert [cell for cell in map(str.strip, row.split("  ")) if cell] == cells
-    assert out.endswith("forgetful: forgets\n1 broken\n")
-    status, out, err = shell.dyno(*asked, "--markdown")
-    assert (status, err) == (1, "")
-    row = next(line for line in out.splitlines() if line.startswith("| forgetful:"))
-    assert [cell.strip().replace("\N{NO-BREAK SPACE}", " ") for cell in row.strip("| ").split("|")] == cells
-    assert out.endswith("- forgetful: forgets\n\n1 broken.\n")
-
-
-@needs_strace
 @pytest.mark.parametrize(
     ("how", "why"),
     [
         ("raises", "it ended with status 1: AttributeError: 'Log' object has no attribute 'nothing'"),
         ("dies", "it ended with status -9"),
-        ("segfaults", "it ended with status -11"),
         ("leaves", "it ended with status 0 in the middle of its work"),
     ],
 )
-def test_failing_engine_is_reported_and_others_continue(shell: Shell, how: str, why: str) -> None:
-    status, (found, other) = tiers(shell, "-e", f"forgetful:how={how},forgetful:how=flushed", "--tier", "power")
-    assert (status, found["verdict"], other["verdict"]) == (1, "failed", "proven")
+def test_failing_engine_is_reported_and_others_continue(proofs: Proofs, how: str, why: str) -> None:
+    found = proofs[f"forgetful:how={how}"]
+    assert found["verdict"] == "failed" and proofs["forgetful:how=flushed"]["verdict"] == "proven"
     assert found["why"].startswith(why) and "\n" not in found["why"]
     assert all(found[name] is None for name in (*NOT_TRACED, "version"))
+
+
+@needs_strace
+def test_untested_engine_is_at_best_declared(proofs: Proofs) -> None:
+    found = proofs["forgetful-untested:how=flushed"]
+    assert (found["verdict"], found["why"], found["flushed"]) == ("declared, not proven", "nobody has it", 100)
+    assert proofs["forgetful-untested:how=written"]["verdict"] == "broken"
+
+
+@needs_strace
+def test_the_table_and_the_markdown_say_the_same(shell: Shell, proofs: Proofs) -> None:
+    asked = ("forgetful:how=written", "forgetful:how=raises")
+    cells = ["forgetful:how=written", "power", "how=written", "none", "0 of 100", "write 100", "100 of 100"]
+    cells.append("broken: 100 of 100 commits were acknowledged before they were flushed")
+    failure = "failed: it ended with status 1: AttributeError: 'Log' object has no attribute 'nothing'"
+    status, out, err = shell.dyno("selftest", "--tiers", "-e", ",".join(asked), "--tier", "power")
+    assert (status, err) == (1, "")
+    row = next(line for line in out.splitlines() if line.startswith("forgetful:"))
+    assert [cell for cell in map(str.strip, row.split("  ")) if cell] == cells
+    assert failure in out and out.endswith("forgetful: forgets\n1 broken, 1 failed\n")
+    markdown = TIERS.markdown([proofs[engine] for engine in asked])
+    row = next(line for line in markdown.splitlines() if line.startswith("| forgetful:"))
+    assert [cell.strip().replace("\N{NO-BREAK SPACE}", " ") for cell in row.strip("| ").split("|")] == cells
+    assert failure in markdown and markdown.endswith("- forgetful: forgets\n\n1 broken, 1 failed.\n")
 
 
 @needs_strace
@@ -124,26 +138,15 @@ def test_a_hang_is_a_failure(shell: Shell) -> None:
 
 
 @needs_strace
-def test_a_refusal_is_no_failure(shell: Shell) -> None:
-    status, (found,) = tiers(shell, "-e", "forgetful:how=refuses", "--tier", "power")
-    assert (status, found["verdict"], found["why"]) == (0, "declared, not proven", "it does not feel like it")
-
-
-@needs_strace
-def test_failure_is_printed_with_its_last_error_line(shell: Shell) -> None:
-    for flags, end in (([], "1 failed\n"), (["--markdown"], "1 failed.\n")):
-        asked = ("selftest", "--tiers", "-e", "forgetful:how=raises", "--tier", "power", *flags)
-        status, out, err = shell.dyno(*asked)
-        assert (status, err) == (1, "") and out.endswith(end)
-        assert "failed: it ended with status 1: AttributeError: 'Log' object has no attribute 'nothing'" in out
-
-
-@needs_strace
-def test_untested_engine_is_at_best_declared(shell: Shell) -> None:
-    _, (found,) = tiers(shell, "-e", "forgetful-untested:how=flushed", "--tier", "power")
-    assert (found["verdict"], found["why"], found["flushed"]) == ("declared, not proven", "nobody has it", 100)
-    status, (found,) = tiers(shell, "-e", "forgetful-untested:how=written", "--tier", "power")
-    assert (status, found["verdict"]) == (1, "broken")
+def test_proven_or_refused_tiers_exit_with_zero(shell: Shell) -> None:
+    rows = "forgetful:how=refuses+tier=power,forgetful:how=written+tier=process,memory"
+    status, found = tiers(shell, "-e", rows)
+    assert status == 0
+    assert [(each["verdict"], each["why"]) for each in found] == [
+        ("declared, not proven", "it does not feel like it"),
+        ("proven", ""),
+        ("nothing promised", ""),
+    ]
 
 
 # -- engines that can't be traced -----------------------------------------------------------------------------
@@ -152,16 +155,19 @@ def test_untested_engine_is_at_best_declared(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("instead", "why"),
     [
-        (None, NO_STRACE),
+        (None, "strace is not installed: apt-get install strace"),
         ('echo "strace: ptrace(PTRACE_TRACEME): Operation not permitted" >&2; exit 1',
          "strace may not trace here: ptrace(PTRACE_TRACEME): Operation not permitted"),
         ("exit 3", "strace may not trace here: it ended with status 3"),
     ],
 )  # fmt: skip
-def test_tier_without_a_trace_is_only_declared(shell: Shell, instead: str | None, why: str) -> None:
+def test_tier_without_a_trace_is_only_declared(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, instead: str | None, why: str
+) -> None:
     without_strace(shell, instead)
-    status, (found,) = tiers(shell, "-e", "sqlite", "--tier", "power")
-    assert (status, found["verdict"], found["why"]) == (0, "declared, not proven", why)
+    monkeypatch.setenv("PATH", shell.given["PATH"])
+    (found,) = (proof.data() for proof in flushes.proofs(flushes.claims(["sqlite"], "power"), shell.home))
+    assert (found["verdict"], found["why"]) == ("declared, not proven", why)
     assert all(found[name] is None for name in (*NOT_TRACED, "version"))
     # An engine that did not run shows its declared settings.
     assert found["settings"] == {"journal_mode": "wal", "synchronous": "full"}
@@ -180,13 +186,14 @@ def test_default_lists_every_tier_of_every_engine(shell: Shell) -> None:
     # Null engines promise nothing, and some suites prove no tiers.
     assert not {"null", "nullkv", "synthetic"} & {each["engine"] for each in found}
     assert {tier for _, tier in told} == {"volatile", "process", "power"}
-    assert {each["tier"] for each in tiers(shell, "--tier", "power")[1]} == {"power"}
+    assert {claim.tier for claim in flushes.claims(tier="power")} == {Tier.POWER}
 
 
 def test_only_tiers_possible_with_the_options_are_claimed(shell: Shell) -> None:
     without_strace(shell)
     _, found = tiers(shell, "-e", "sqlite:journal_mode=memory")
     assert [each["tier"] for each in found] == ["volatile"]
+    assert "| sqlite:" in shell.dyno("selftest", "--tiers", "-e", "sqlite:journal_mode=memory", "--markdown").out
 
 
 @pytest.mark.parametrize(
@@ -208,7 +215,8 @@ def test_only_tiers_possible_with_the_options_are_claimed(shell: Shell) -> None:
     ],
 )
 def test_invalid_arguments_are_refused_in_one_line(shell: Shell, asked: str, said: str) -> None:
-    status, out, err = shell.dyno("selftest", *asked.split())
+    shell.plugins = []
+    status, out, err = shell.run_here("selftest", *asked.split())
     assert (status, out) == (2, "") and is_one_line(err)
     assert err.startswith(f"dyno: {said}")
 
@@ -238,17 +246,14 @@ def test_a_killed_command_leaves_no_process(shell: Shell) -> None:
 # -- the list -------------------------------------------------------------------------------------------------
 
 
-def listed(shell: Shell, engine: str) -> str:
+def test_the_list_marks_tiers_that_are_only_declared(shell: Shell) -> None:
     status, out, _ = shell.dyno("list", "engines")
     assert status == 0
-    return next(line for line in out.splitlines() if line.startswith(f"{engine} "))
-
-
-def test_the_list_marks_tiers_that_are_only_declared(shell: Shell) -> None:
-    assert "volatile*, process†, power† " in listed(shell, "forgetful-untested")
-    assert "volatile*, process, power " in listed(shell, "forgetful")
+    lines = {line.partition(" ")[0]: line for line in out.splitlines()}
+    assert "volatile*, process†, power† " in lines["forgetful-untested"]
+    assert "volatile*, process, power " in lines["forgetful"]
     foot = "† declared, not proven. `dyno selftest --tiers` proves tiers, where it can.\n"
-    assert foot in shell.dyno("list", "engines").out
+    assert foot in out
     shell.plugins = []
     out = shell.dyno("list", "engines").out
     marked = [line for line in out.splitlines() if "untested: " in line]

@@ -24,19 +24,17 @@ BUFFER = "buffer"
 
 
 class Log:
-    """A log in the engine's directory, and another file without any stored data."""
+    """A log in the engine's directory."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], *server: Any) -> None:
         self.how = str(options["how"])
         self.log = os.open(home / "log", os.O_RDWR | os.O_CREAT)
         self.synchronous = os.open(home / "log", os.O_RDWR | os.O_DSYNC)
-        self.other = os.open(home / "other", os.O_RDWR | os.O_CREAT)
-        self.outside = os.open(home.parents[1] / "outside", os.O_RDWR | os.O_CREAT)
         os.truncate(self.log, mmap.PAGESIZE)
         self.map = mmap.mmap(self.log, mmap.PAGESIZE) if self.how.startswith("mapped") else None
 
     def close(self) -> None:
-        for descriptor in (self.log, self.synchronous, self.other, self.outside):
+        for descriptor in (self.log, self.synchronous):
             os.close(descriptor)
 
     def version(self) -> str:
@@ -56,18 +54,12 @@ def _write(log: Log) -> None:
     os.write(log.log, b"x")
 
 
-def _then(*steps: Callable[[Log], object]) -> Callable[[Log, int], None]:
-    def commit(log: Log, number: int) -> None:
+def _then(*steps: Callable[[Log], object]) -> Callable[[Log], None]:
+    def commit(log: Log) -> None:
         for step in steps:
             step(log)
 
     return commit
-
-
-def _every_other(log: Log, number: int) -> None:
-    _write(log)
-    if number % 2:
-        os.fsync(log.log)
 
 
 def _store(log: Log) -> None:
@@ -84,24 +76,16 @@ def _refuse(log: Log) -> None:
     raise Refused("it does not feel like it")
 
 
-HOW: Mapping[str, Callable[[Log, int], None]] = {
+HOW: Mapping[str, Callable[[Log], None]] = {
     BUFFER: _then(),
     "written": _then(_write),
     "flushed": _then(_write, lambda log: os.fdatasync(log.log)),
     "synchronous": _then(lambda log: os.write(log.synchronous, b"x")),
-    "all-at-once": _then(_write, lambda log: os.sync()),
-    "every-other": _every_other,
-    # Flushes before the write, which covers only the previous commit.
-    "before": _then(lambda log: os.fsync(log.log), _write),
-    "in-part": _then(_write, lambda log: os.fsync(log.log), _write),
-    "other-file": _then(_write, lambda log: os.fsync(log.other)),
-    "outside": _then(lambda log: os.write(log.outside, b"x"), lambda log: os.fsync(log.outside)),
     "mapped": _then(_store),
     "mapped-flushed": _then(_store, _flush_map),
     "slow": _then(_write, lambda log: time.sleep(1)),
     "raises": _then(lambda log: log.nothing),  # type: ignore[attr-defined]
     "dies": _then(lambda log: os.kill(os.getpid(), signal.SIGKILL)),
-    "segfaults": _then(lambda log: os.kill(os.getpid(), signal.SIGSEGV)),
     "leaves": _then(lambda log: os._exit(0)),
     "hangs": _then(lambda log: signal.pause()),
     "refuses": _then(_refuse),
@@ -112,11 +96,11 @@ class Records(null.Records):
     """The `records` port."""
 
     def __init__(self, engine: Log, indexed: bool) -> None:
-        self._log, self._commit, self._number = engine, HOW[engine.how], 0
+        self._log = engine
+        self._commit = HOW[engine.how]
 
     def insert(self, records: Iterable[Record]) -> None:
-        self._number += 1
-        self._commit(self._log, self._number)
+        self._commit(self._log)
 
 
 ENGINE = replace(
