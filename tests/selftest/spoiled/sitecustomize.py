@@ -173,7 +173,7 @@ def omission_is_coordinated() -> None:
     tally.add_open = lambda self, starts, ends, due, *rest: add(self, starts, ends, starts, *rest)
 
 
-# -- same, slower ---------------------------------------------------------------------------------------------
+# -- slower ---------------------------------------------------------------------------------------------------
 
 
 def steady() -> None:
@@ -199,38 +199,6 @@ def steady() -> None:
     synthetic.crc_hqx = checksum
     # Prevents the run from reporting a clock mismatch.
     loop.clocks = lambda loop: (monotonic_ns(),)
-
-
-def _elapsed(spoil: Callable[[Any, Any, int], int]) -> None:
-    """Applies `spoil` to the time of each sample, with its cell and its trial."""
-    module = _module("dyno.runner.trial")
-    run_trial = module.run_trial
-
-    def spoiling(plan: Any, cell: Any, trial: Any, *rest: Any) -> Any:
-        attempt = run_trial(plan, cell, trial, *rest)
-        samples = (replace(each, elapsed_ns=spoil(cell, trial, each.elapsed_ns)) for each in attempt.samples)
-        return replace(attempt, samples=tuple(samples))
-
-    module.run_trial = spoiling
-
-
-def _longer(percent: Callable[[Any, Any], int]) -> None:
-    """Makes samples longer, by a percentage for each cell and trial."""
-    _elapsed(lambda cell, trial, ns: ns * (100 + percent(cell, trial)) // 100)
-
-
-def rows_differ() -> None:
-    """Makes cells with options 10 % slower."""
-    _longer(lambda cell, trial: 10 if cell.options else 0)
-
-
-def noise() -> None:
-    """Breaks nothing: simulates a busy machine that makes alternating cells 20 % slower in each block."""
-    _longer(lambda cell, trial: 20 * ((trial.cell + trial.block) % 2))
-
-
-def every_trial_takes_as_long() -> None:
-    _elapsed(lambda cell, trial, ns: 10**8)
 
 
 def slower_is_ignored() -> None:
