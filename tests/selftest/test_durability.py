@@ -38,13 +38,21 @@ is enough at tier power: a trace shows that it flushes every commit.
 """
 PLUGIN = TESTS / "plugins" / "forgetful"
 
+
+def distinct_stores(*tiers: Tier) -> list[Store]:
+    """Stores with distinct settings: leaves out SQLite with the tier's own journal mode, which equals its default
+    options.
+    """
+    spec = registry.engine("sqlite")
+    others = [s for s in journals(*tiers) if s.given["journal_mode"] != spec.tiers[s.tier]["journal_mode"]]
+    return [*stores(*tiers), *others]
+
+
 every_durable_store = pytest.mark.parametrize(
     "store",
     [
         store
-        for store in {
-            str(s): s for s in (*stores(Tier.PROCESS, Tier.POWER), *journals(Tier.PROCESS, Tier.POWER))
-        }.values()
+        for store in distinct_stores(Tier.PROCESS, Tier.POWER)
         # A store without atomicity may keep half of the transaction in flight; separate tests cover these stores.
         if not any(gap.check == "atomicity" for gap in store.spec.gaps)
     ],
@@ -199,17 +207,8 @@ def proof(engine: str, tier: Tier, place: Path) -> TierProof:
     return found
 
 
-def traced(*tiers: Tier) -> list[Store]:
-    """Stores with distinct settings: leaves out SQLite with the tier's own journal mode, which equals its default
-    options.
-    """
-    spec = registry.engine("sqlite")
-    others = [s for s in journals(*tiers) if s.given["journal_mode"] != spec.tiers[s.tier]["journal_mode"]]
-    return [*stores(*tiers), *others]
-
-
 @pytest.mark.claim("Tier power flushes every commit before it is acknowledged")
-@pytest.mark.parametrize("store", traced(Tier.POWER), ids=str)
+@pytest.mark.parametrize("store", distinct_stores(Tier.POWER), ids=str)
 def test_tier_power_flushes_every_commit(store: Store, disk: Path) -> None:
     found = proof(asked(store), Tier.POWER, disk)
     assert (found.verdict, found.why) == (PROVEN, "")
@@ -218,7 +217,7 @@ def test_tier_power_flushes_every_commit(store: Store, disk: Path) -> None:
 
 
 @pytest.mark.claim("Tier process hands every commit to the kernel and flushes none")
-@pytest.mark.parametrize("store", traced(Tier.PROCESS), ids=str)
+@pytest.mark.parametrize("store", distinct_stores(Tier.PROCESS), ids=str)
 def test_tier_process_writes_every_commit_without_flushing(store: Store, disk: Path) -> None:
     found = proof(asked(store), Tier.PROCESS, disk)
     # No warning that the tier costs more than it promises.
