@@ -8,14 +8,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from needed import require, unavailable
-from shell import TESTS, Shell, is_one_line, wait_for
+from shell import TESTS, Shell, is_one_line, small, wait_for
 
 from dyno import registry
 from dyno.cli.selftest import crash_command
@@ -30,17 +30,29 @@ KEYS = {"engine", "tier", "settings", "version", "verdict", "why", "traced", "mo
 WAYS = {"killed", "cut", "recovery", "birth", "device"}
 
 
-@pytest.fixture
-def shell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def prepare(shell: Shell) -> None:
+    """Adds the careless engines and a separate cache, which keeps their results out of the user's. It links to the
+    installed programs.
+    """
     shell.plugins = [TESTS / "plugins" / "careless"]
-    # Each command starts a few hundred processes and recoveries, on machines of any speed.
-    monkeypatch.setattr("shell.PATIENCE", 3_000.0)
-    # A separate cache keeps results of careless engines out of the user's cache. It links to the installed programs.
     cache = shell.home / "cache" / "dyno"
     cache.mkdir(parents=True)
     (cache / "programs").symlink_to(directories.cache() / "programs")
     shell.given["XDG_CACHE_HOME"] = str(cache.parent)
+
+
+@pytest.fixture
+def shell(shell: Shell) -> Shell:
+    prepare(shell)
     return shell
+
+
+@pytest.fixture(autouse=True, scope="module")
+def patience() -> Iterator[None]:
+    """Each command starts a few hundred processes and recoveries, on machines of any speed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shell.PATIENCE", 3_000.0)
+        yield
 
 
 def crashed(shell: Shell, *arguments: object, status: int) -> list[dict[str, Any]]:
@@ -67,43 +79,46 @@ def able(*names: str) -> None:
         unavailable(why)
 
 
-def words(row: dict[str, Any]) -> str:
+def words(row: Mapping[str, Any]) -> str:
     return " ".join(line for fault in row["faults"] for line in fault["witness"])
 
 
 # -- power cuts ----------------------------------------------------------------------------------------------
 
+Rows = Mapping[str, Mapping[str, Any]]
 
-def test_engines_that_lose_nothing_get_verdict_held(shell: Shell) -> None:
-    able("sqlite", "lmdb")
-    asked = ("sqlite,lmdb", "--tier", "power", "--kills", "3", "--states", "30")
-    rows = crashed(shell, *asked, status=0)
-    assert [(row["engine"], row["verdict"], row["why"]) for row in rows] == [
-        ("sqlite", "held", ""),
-        ("lmdb", "held", ""),
-    ]
-    assert [row["cut"]["outcomes"] for row in rows] == [{"ok": 30}] * 2
-    assert [row["killed"]["outcomes"] for row in rows] == [{"ok": 3}] * 2
-    assert all(row["recovery"]["outcomes"].keys() == {"ok"} for row in rows)
+
+@pytest.fixture(scope="module")
+def prepared(shared_shell: Shell) -> Shell:
+    able("sqlite", "lmdb", "rocksdb", "redis", "zarr")
+    prepare(shared_shell)
+    return shared_shell
+
+
+@pytest.fixture(scope="module")
+def cuts(prepared: Shell) -> Rows:
+    """The rows of a command that cuts the power, by engine. Stores of faults are kept in `stores`."""
+    own = prepared.home / "stores" / "careless-lmdb-power-cut-lost" / "letter.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("dear")
+    engines = "sqlite,lmdb,careless-sqlite,careless-lmdb"
+    asked = (engines, "--tier", "power", "--kills", "2", "--states", "30", "--keep", own.parents[1])
+    rows = crashed(prepared, *asked, status=1)
+    assert [row["engine"] for row in rows] == engines.split(",")
+    return {row["engine"]: row for row in rows}
+
+
+def test_engines_that_lose_nothing_get_verdict_held(cuts: Rows) -> None:
+    for row in (cuts["sqlite"], cuts["lmdb"]):
+        assert (row["verdict"], row["why"]) == ("held", "")
+        assert (row["cut"]["outcomes"], row["killed"]["outcomes"]) == ({"ok": 30}, {"ok": 2})
+        assert row["recovery"]["outcomes"].keys() == {"ok"}
     # Maintenance must be among the cut operations, or else the test would prove little.
-    assert rows[0]["cut"]["seldom"] == 10
+    assert cuts["sqlite"]["cut"]["seldom"] == 10
 
 
-def test_time_limit_reduces_the_number_of_crashes(shell: Shell) -> None:
-    able("sqlite", "lmdb")
-    asked = ("sqlite,lmdb", "--tier", "power", "--kills", 100_000, "--states", 100_000, "--within", "8s")
-    for row in crashed(shell, *asked, status=0):
-        assert all(0 < row[way]["count"] < 100_000 for way in ("killed", "cut", "recovery", "birth"))
-        (note,) = row["notes"]
-        assert note.startswith(f"as often as the time allowed: killed {row['killed']['count']:,} of 100,000, cut ")
-    # With enough time, the counts are as requested.
-    (row,) = crashed(shell, "sqlite", "--tier", "power", "--kills", 1, "--states", 5, "--within", "1m", status=0)
-    assert row["cut"]["count"] == 5 and row["notes"] == []
-
-
-def test_unflushed_journal_removal_loses_exactly_the_last_commit(shell: Shell) -> None:
-    able("sqlite")
-    (row,) = crashed(shell, "careless-sqlite", "--kills", "2", "--states", "60", status=1)
+def test_unflushed_journal_removal_loses_exactly_the_last_commit(cuts: Rows) -> None:
+    row = cuts["careless-sqlite"]
     assert row["verdict"] == "broken" and row["killed"]["outcomes"] == {"ok": 2}
     assert row["cut"]["outcomes"].keys() == {"ok", "lost"} and row["cut"]["lost"] == 1
     assert "the removal of store/records.sqlite-journal was lost" in words(row)
@@ -111,29 +126,45 @@ def test_unflushed_journal_removal_loses_exactly_the_last_commit(shell: Shell) -
     assert lost["held"] == lost["acknowledged"] - 1
 
 
-def test_unflushed_root_page_loses_exactly_the_last_commit(shell: Shell) -> None:
-    able("lmdb")
-    keep = shell.home / "stores"
-    own = keep / "careless-lmdb-power-cut-lost" / "letter.txt"
-    own.parent.mkdir(parents=True)
-    own.write_text("dear")
-    (row,) = crashed(shell, "careless-lmdb", "--kills", "0", "--states", "60", "--keep", keep, status=1)
-    assert row["verdict"] == "broken" and row["killed"] is None
+def test_unflushed_root_page_loses_exactly_the_last_commit(cuts: Rows, prepared: Shell) -> None:
+    row = cuts["careless-lmdb"]
+    assert row["verdict"] == "broken"
     assert row["cut"]["outcomes"].keys() == {"ok", "lost"} and row["cut"]["lost"] == 1
     assert "store/data.mdb" in words(row)
     # The kept store can be opened by hand, and overwrites nothing.
-    stores = set(keep.iterdir()) - {own.parent}
+    own = prepared.home / "stores" / "careless-lmdb-power-cut-lost"
+    stores = {place for place in own.parent.glob("careless-lmdb-*") if place != own}
     assert {Path(fault["directory"]) for fault in row["faults"]} == stores
     assert all((place / "store" / "data.mdb").exists() for place in stores)
-    assert own.read_text() == "dear" and keep / f"{own.parent.name}-2" in stores
+    assert [path.read_text() for path in own.iterdir()] == ["dear"]
+    assert own.with_name(f"{own.name}-2") in stores
+
+
+def test_time_limit_reduces_the_number_of_crashes(shell: Shell) -> None:
+    able("sqlite")
+    asked = ("sqlite", "--tier", "power", "--kills", 100_000, "--states", 100_000, "--within", "5s")
+    (row,) = crashed(shell, *asked, status=0)
+    assert all(0 < row[way]["count"] < 100_000 for way in ("killed", "cut", "recovery", "birth"))
+    (note,) = row["notes"]
+    assert note.startswith(f"as often as the time allowed: killed {row['killed']['count']:,} of 100,000, cut ")
 
 
 # -- killed processes ----------------------------------------------------------------------------------------
 
 
-def test_commits_buffered_only_in_memory_break_tier_process(shell: Shell) -> None:
-    able("rocksdb")
-    (row,) = crashed(shell, "careless-rocksdb", "--kills", "6", status=1)
+@pytest.fixture(scope="module")
+def kills(prepared: Shell) -> Rows:
+    """The rows of a command that kills processes twice, by engine."""
+    engines = "careless-rocksdb,careless-dying,careless-leaking,redis,zarr"
+    rows = crashed(prepared, engines, "--tier", "process", "--kills", "2", "--within", "10m", status=1)
+    assert [row["engine"] for row in rows] == engines.split(",")
+    # With enough time, the counts are as requested.
+    assert {row["killed"]["count"] for row in rows} == {2}
+    return {row["engine"]: row for row in rows}
+
+
+def test_commits_buffered_only_in_memory_break_tier_process(kills: Rows) -> None:
+    row = kills["careless-rocksdb"]
     assert row["verdict"] == "broken" and row["why"].startswith("killed: ")
     assert row["killed"]["outcomes"].keys() <= {"ok", "lost"} and row["killed"]["lost"] > 0
     # Tier process promises nothing about a power cut.
@@ -141,30 +172,23 @@ def test_commits_buffered_only_in_memory_break_tier_process(shell: Shell) -> Non
     assert "acknowledged commits are not there" in row["faults"][0]["why"]
 
 
-def test_engine_that_kills_its_opener_counts_as_crash(shell: Shell) -> None:
-    able("sqlite")
-    (row,) = crashed(shell, "careless-dying", "--kills", "3", status=1)
+def test_engine_that_kills_its_opener_counts_as_crash(kills: Rows) -> None:
+    row = kills["careless-dying"]
     assert row["killed"]["outcomes"]["crash"] >= 1
     assert "signal SIGBUS" in row["faults"][0]["why"]
 
 
-def test_files_left_open_do_not_fail_later_stores(shell: Shell) -> None:
-    able("sqlite")
-    (row,) = crashed(shell, "careless-leaking", "--kills", "4", status=0)
-    assert row["killed"]["outcomes"] == {"ok": 4}
-
-
-def test_killed_server_keeps_its_commits(shell: Shell) -> None:
-    able("redis")
-    (row,) = crashed(shell, "redis", "--tier", "process", "--kills", "3", status=0)
-    assert row["killed"]["outcomes"] == {"ok": 3}
-
-
-def test_engine_without_transactions_is_tested_without_them(shell: Shell) -> None:
-    """zarr, of the port `arrays`, has no transactions."""
-    able("zarr")
-    (row,) = crashed(shell, "zarr", "--kills", "4", status=0)
-    assert row["killed"]["outcomes"] == {"ok": 4}
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param("careless-leaking", id="files-left-open"),
+        pytest.param("redis", id="server"),
+        pytest.param("zarr", id="no-transactions"),
+    ],
+)
+def test_killed_engine_keeps_its_commits(kills: Rows, engine: str) -> None:
+    assert kills[engine]["killed"]["outcomes"] == {"ok": 2}
+    assert kills[engine]["notes"] == []
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -182,7 +206,7 @@ def test_engine_without_transactions_is_tested_without_them(shell: Shell) -> Non
     ],
 )
 def test_invalid_arguments_are_refused_in_one_line(shell: Shell, arguments: Iterable[str], said: str) -> None:
-    status, out, err = shell.dyno("crash", *arguments)
+    status, out, err = Shell(shell.home, shell.work).run_here("crash", *arguments)
     assert (status, out) == (2, "") and is_one_line(err) and said in err
 
 
@@ -196,7 +220,7 @@ def test_file_of_another_kind_is_never_overwritten(shell: Shell) -> None:
     path = shell.home / "crash.json"
     path.write_text("mine")
     for more in ((), ("--overwrite",)):
-        status, out, err = shell.dyno("crash", "sqlite", "--kills", "1", "-o", path, *more)
+        status, out, err = Shell(shell.home, shell.work).run_here("crash", "sqlite", "-o", path, *more)
         assert (status, out) == (2, "") and is_one_line(err) and path.read_text() == "mine"
 
 
@@ -213,13 +237,15 @@ def test_interrupted_command_leaves_only_a_valid_file(shell: Shell) -> None:
     assert shell.dyno("crash", *asked, "--overwrite").status == 0
 
 
-def test_results_appear_in_list_and_in_later_reports(shell: Shell) -> None:
+def test_results_appear_in_list_and_in_later_reports(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     able("sqlite")
+    shell.plugins = []
+    monkeypatch.setenv("XDG_CACHE_HOME", shell.given.pop("XDG_CACHE_HOME"))
     assert "killed" not in shell.dyno("list", "engines").out
     crashed(shell, "sqlite", "--tier", "process", "--kills", "2", status=0)
     listed = shell.dyno("list", "engines").out
     assert "Tiers tested by dyno crash" in listed and "2 ok" in listed
-    asked = ("records", "-e", "sqlite", "--tier", "process", "-p", "records=20", "--samples", "1")
+    asked = ("records", "-e", "sqlite", "--tier", "process", *small(samples=1))
     ended = shell.dyno("run", *asked, "-o", shell.file)
     assert ended.status == 0, ended
     said = "crashed here: sqlite, tier process"
