@@ -245,8 +245,8 @@ class TestOnARealServer:
         given: dict[str, Value] = {"url": right.address.url, "bucket": name, "client": client}
         made = job_of("s3", home, given, _foreign(right.address.url))
         with opened(made) as port:
-            for check in CHECKS.values():
-                check(port, None)
+            for check in ("objects", "parts"):
+                CHECKS[check](port, None)
         for store in home.iterdir():
             if store.name != "server":
                 made.remove(store)
