@@ -1,4 +1,6 @@
-"""Helpers for tests of engines with servers: a store with its own server, which the test starts and stops."""
+"""Helpers for tests of engines with servers: a store with its own server, which the test starts and stops, and its
+records.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from typing import Any
 from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
+from dyno.suites.records.port import Key, Record
 
 
 def free_port() -> int:
@@ -50,3 +53,18 @@ def opened(asked: Job) -> Iterator[Any]:
         closing(asked.spec.ports["records"].open(engine, True)) as port,
     ):
         yield port
+
+
+def record(number: int, stub: str = "x") -> Record:
+    """A record whose key sorts by its number."""
+    return {"name": f"n{number:06}", "location": f"l{number % 7}", "stub": stub}
+
+
+def key(one: Record) -> Key:
+    return one["name"], one["location"]
+
+
+def everything(port: Any) -> list[Record]:
+    """All records of a store, in the order of their keys."""
+    found: list[Record] = port.reader().scanner(100_000)(("", ""))
+    return found

@@ -174,7 +174,7 @@ def check_counts(shell: Shell, lab: Laboratory, load: str, pace: dict[str, Any])
 @pytest.mark.claim("A machine that is slower than the others is named")
 def test_slow_machine_is_named_in_a_doubt(shell: Shell, laboratory: Start) -> None:
     lab = laboratory(("one", "two", "three"), cores={"two": 0.2})
-    ended = shell.dyno(*words(shell, lab, clients=3, duration=3, load="library"))
+    ended = shell.dyno(*words(shell, lab, clients=3, duration=4, load="library"))
     assert ended.status == 0, ended
     (row,) = shell.cells().values()
     texts = [doubt["text"] for doubt in row["doubts"] if doubt["code"] in ("uneven", "client")]

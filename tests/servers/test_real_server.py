@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 import psutil
 import pytest
 from needed import require, unavailable
+from serving import free_port
 from shell import Ended, Shell, small, wait_for
 
 from dyno import registry, results
@@ -241,7 +242,7 @@ def server_url(shared_shell: Shell) -> Iterator[str]:
         word.replace("listen_addresses=", "listen_addresses=127.0.0.1") if word == "listen_addresses=" else word
         for word in server.command
     ]
-    port = str(_free_port())
+    port = str(free_port())
     server.command[server.command.index("-p") + 1] = port
     with closing(server):
         server.start()
@@ -269,15 +270,6 @@ def url(server_url: str) -> Iterator[str]:
         connection.execute("ALTER ROLE u RESET ALL")
         for name in schemas(server_url):
             connection.execute(f"DROP SCHEMA {name} CASCADE")
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def everything(shell: Shell, said: Any) -> str:
@@ -487,7 +479,7 @@ def pooler(request: pytest.FixtureRequest, place: Path, url: str) -> Iterator[st
     path = program("pgbouncer")
     if path is None:
         unavailable("pgbouncer is not installed")
-    port, server, user = _free_port(), urlsplit(url).port, unprivileged("postgres")
+    port, server, user = free_port(), urlsplit(url).port, unprivileged("postgres")
     home = directory(place / "pooler", user)
     (home / "users").write_text(f'"u" "{PLAIN}"\n')
     settings = {

@@ -24,7 +24,7 @@ import serving
 from hypothesis import given
 from hypothesis import strategies as st
 from needed import require
-from serving import opened, served
+from serving import everything, key, opened, record, served
 from shell import Shell
 
 from dyno import registry
@@ -50,19 +50,6 @@ def own(shared_shell: Shell) -> Iterator[Any]:
     """FerretDB running as a user's own server, which Dyno gets by its address."""
     with served(job(shared_shell.work.parent / "own")) as server:
         yield server
-
-
-def everything(port: Any) -> list[Record]:
-    found: list[Record] = port.reader().scanner(100_000)(("", ""))
-    return found
-
-
-def record(number: int, stub: str = "x") -> Record:
-    return {"name": f"n{number:06}", "location": f"l{number % 7}", "stub": stub}
-
-
-def key(one: Record) -> Key:
-    return one["name"], one["location"]
 
 
 # -- the port ---------------------------------------------------------------------------------------------

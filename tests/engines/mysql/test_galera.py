@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from needed import require, unavailable
-from serving import job, served
+from serving import job, record, served
 from shell import DISK
 
 from dyno import registry
@@ -23,7 +23,6 @@ from dyno.engines.mysql import server_galera
 from dyno.engines.mysql.server_mariadb import MARIADB, PROGRAMS
 from dyno.engines.mysql.tables import Transactions
 from dyno.suites.oltp import Load, SysbenchTables
-from dyno.suites.records.port import Record
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -62,10 +61,6 @@ def restless(home: Path) -> Path:
     program.chmod(0o755)
     (home / "share").symlink_to(Path(found).resolve().parents[1] / "share")
     return program
-
-
-def record(number: int) -> Record:
-    return {"name": f"n{number:06}", "location": f"l{number % 7}", "stub": "x"}
 
 
 def insert(asked: Any, numbers: range, each: bool = False) -> None:

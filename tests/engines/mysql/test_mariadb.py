@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from needed import require, unavailable
+from serving import key
 from shell import DISK
 
 from dyno import registry
@@ -97,10 +98,6 @@ def databases(server: Any) -> set[str]:
 
 def record(name: str, location: str = "l", stub: str = "x") -> Record:
     return {"name": name, "location": location, "stub": stub}
-
-
-def key(one: Record) -> Key:
-    return one["name"], one["location"]
 
 
 # -- which server it is ------------------------------------------------------------------------------------------

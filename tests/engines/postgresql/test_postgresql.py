@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from needed import require
-from serving import job, served
+from serving import job, record, served
 from shell import wait_for
 from stores import Store, shared
 
@@ -22,7 +22,7 @@ from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Tier
 from dyno.engines.postgresql import Postgres
 from dyno.suites.records.conformance import CHECKS
-from dyno.suites.records.port import Record, Records
+from dyno.suites.records.port import Records
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -36,10 +36,6 @@ LARGE = 1 << 16
 @pytest.fixture(autouse=True)
 def needed() -> None:
     require(SPEC)
-
-
-def record(number: int, stub: str = "x") -> Record:
-    return {"name": f"n{number:06}", "location": f"l{number % 7}", "stub": stub}
 
 
 def checked(check: str, place: Path, **given: str) -> None:

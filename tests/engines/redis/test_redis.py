@@ -18,7 +18,7 @@ import psutil
 import pytest
 import serving
 from needed import require
-from serving import free_port, opened, served
+from serving import everything, free_port, key, opened, record, served
 from shell import Shell, small, wait_for
 from stores import Store
 
@@ -32,7 +32,7 @@ from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
 from dyno.servers.user_server import UserServer
 from dyno.suites.records.conformance import CHECKS
-from dyno.suites.records.port import Key, Record
+from dyno.suites.records.port import Record
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -46,19 +46,6 @@ def job(home: Path, engine: str = "redis", tier: Tier = Tier.PROCESS, **given: s
     """A store in `home`, with its server, which is not started."""
     require(registry.engine(engine))
     return serving.job(home, engine, tier, **given)
-
-
-def everything(port: Any) -> list[Record]:
-    found: list[Record] = port.reader().scanner(100_000)(("", ""))
-    return found
-
-
-def record(number: int, stub: str = "x") -> Record:
-    return {"name": f"n{number:06}", "location": f"l{number % 7}", "stub": stub}
-
-
-def key(one: Record) -> Key:
-    return one["name"], one["location"]
 
 
 class Users:
