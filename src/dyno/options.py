@@ -135,9 +135,10 @@ class RunRequest:
     )
     within: float | None = option(
         TIME,
-        "With --until: maximum time of the run. Default: 1800.",
-        "With `until`: no sample is begun that would probably end after this time. `--resume` continues for as long "
-        "again. Default: 1800. With a limit: time of all searches, shared alike; probes are shortened. 1800 each",
+        "Maximum time of the run: no sample is begun that would end later. Default: the preset's, or 1800.",
+        "No sample is begun that would probably end after this time. `--resume` continues for as long again. Without "
+        "`until`, that is `decided`. Default: the preset's, or 1800. With a limit: time of all searches, shared alike, "
+        "by shorter probes; 1800 each",
         least=1,
         most=MOST_SECONDS,
     )
@@ -330,8 +331,6 @@ class RunRequest:
                 each.check(value)
         if self.budget is not None and self.duration is not None:
             raise UsageError("budget (the maximum) and duration (fixed) of a phase exclude each other")
-        if self.within is not None and self.until is None and not self.limit:
-            raise UsageError("within is the maximum time of a run with until: give until, such as decided or 5%, too")
         if self.limit:
             try:
                 parse_all(self.limit)

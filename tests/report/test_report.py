@@ -768,7 +768,7 @@ def test_tool_reported_rows_have_their_own_named_table(run: Run) -> None:
     shown = printed(mixed)
     assert "rand-key, by hammer 1.0  tier process" in shown
     assert "reported by hammer 1.0" in next(line for line in shown.splitlines() if line.startswith("sqlite"))
-    assert re.search(r"as reported by hammer 1\.0, .*: sqlite has no competitor", shown)
+    assert re.search(r"sqlite \(process\), as reported by hammer 1\.0: ", shown)
     cells = {(cell["engine"], cell["phase"]): cell for cell in plain(mixed)["cells"]}
     assert cells["sqlite", "mixed"]["reported_by"] == "hammer 1.0" and cells["lmdb", "mixed"]["reported_by"] is None
     whole = changed(run, lambda _, s: replace(s, reported_by="hammer 1.0"))

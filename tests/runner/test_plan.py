@@ -360,9 +360,9 @@ def test_parameter_unused_by_requested_phases_is_refused() -> None:
             assert set(setting.phases) < names, (suite.name, setting.name)
 
 
-def test_default_run_stops_when_intervals_are_narrow() -> None:
+def test_default_run_stops_when_comparisons_are_decided() -> None:
     usual = make()
-    assert (usual.until, usual.within, usual.least, usual.samples) == (0.1, 60, 3, 6)
+    assert (usual.until, usual.within, usual.least, usual.samples) == ("decided", 60, 3, 3)
     for said in ({"samples": 4}, {"budget": 1.0}, {"duration": 2.0}, {"warmup": 1.0}):
         run_plan = make(**said)
         assert (run_plan.until, run_plan.within, run_plan.least) == (None, None, 1)
@@ -377,10 +377,15 @@ def test_until_raises_preset_samples_to_interval_minimum() -> None:
     assert [make(until="5%", samples=samples).samples for samples in (3, 9)] == [3, 9]
 
 
-def test_within_is_as_requested_and_unset_in_standard() -> None:
+def test_within_is_as_requested_or_long_in_standard() -> None:
     assert make(until="5%", within=60.5).within == 60.5
     run_plan = make(preset="standard")
-    assert (run_plan.until, run_plan.within) == (None, None)
+    assert (run_plan.until, run_plan.within, run_plan.least) == ("decided", 1_800, run_plan.samples)
+
+
+def test_within_alone_runs_until_decided() -> None:
+    run_plan = make(within=20.0, samples=4)
+    assert (run_plan.until, run_plan.within, run_plan.samples) == ("decided", 20, 4)
 
 
 def test_block_of_any_number_is_independent() -> None:
@@ -773,10 +778,9 @@ OUT_OF_RANGE = {
     "retries = -1": "retries: expected at least 0",
     "until = 5\nwithin = 0": "within: expected at least 1",
     "until = 5\nwithin = inf": "within: expected at least 1",
-    "until = 0": "until 0: expected a percentage over 0 and up to 100, such as 5%",
-    "until = nan": "until nan: expected a percentage over 0 and up to 100, such as 5%",
-    'until = "narrow"': "until narrow: expected a percentage over 0 and up to 100, such as 5%",
-    "within = 60": "within is the maximum time of a run with until: give until, such as 5%, too",
+    "until = 0": "until 0: expected a percentage over 0 and up to 100, such as 5%, or decided",
+    "until = nan": "until nan: expected a percentage over 0 and up to 100, such as 5%, or decided",
+    'until = "narrow"': "until narrow: expected a percentage over 0 and up to 100, such as 5%, or decided",
     "phases = [1]": "suite records: phase 1 is not known; there are: ",
     "param = { records = [] }": "suite records: parameter records has no value",
     "param = { clients = [] }": "suite records: parameter clients has no value",
@@ -872,11 +876,16 @@ def test_engine_label_works_in_text_and_table() -> None:
     }
 
 
+def test_two_labels_may_name_the_same_engine() -> None:
+    cells = [cell for cell in make("a=sqlite", "b=sqlite").cells if not cell.floor]
+    assert [(cell.row, cell.asked) for cell in cells] == [("a", "sqlite"), ("b", "sqlite")]
+
+
 @pytest.mark.parametrize(
     ("engines", "said"),
     [
         (["a=sqlite", "a=lmdb"], "label a is given to two rows"),
-        (["a=sqlite", "b=sqlite"], "a and b are the same engine"),
+        (["sqlite", "sqlite=sqlite"], "label sqlite is given to two rows"),
         (["lmdb=sqlite"], "label lmdb is the name of another engine"),
         (["=sqlite"], "1 to 40 letters"),
         (["a/b=sqlite"], "1 to 40 letters"),

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded, written
+from madeup import a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded, written
 from noise import CONTAMINATED, SLOWED, Noise
 from scipy import stats
 
 from dyno import check
 from dyno.contracts.model import Tier
+from dyno.library.result import Result
 from dyno.report.tables import wording
 from dyno.results import Run
 from dyno.stats.metric import metric
@@ -64,6 +65,51 @@ def test_row_state_is_unclear_unless_certain(after: float, by: float, state: str
 @pytest.mark.parametrize(("margin", "state"), [(0.02, "slower"), (0.2, "fine")])
 def test_margin_decides_between_slower_and_fine(margin: float, state: str) -> None:
     assert states([even(100_000)], [even(90_000)], margin) == [state]
+
+
+# -- a slower machine -----------------------------------------------------------------------------------------
+
+
+def with_usage(rates: Sequence[float], cpu_ns: int, waits: int = 0) -> Run:
+    """A run whose items take this much CPU time, within 0.1 %."""
+    attempts = [
+        an_attempt(
+            block,
+            a_sample(
+                "read",
+                rate,
+                client={
+                    "user_ns": int(cpu_ns * int(rate) * (1 + block / 5_000)),
+                    "system_ns": 0,
+                    "voluntary_switches": waits,
+                    "involuntary_switches": 50,
+                },
+            ),
+        )
+        for block, rate in enumerate(rates)
+    ]
+    return of_cells(a_cell(), attempts=tuple(attempts), samples=len(rates))
+
+
+@pytest.mark.claim(
+    "The gate fails no row that only the clock calls slower, if it computes and runs were not in turns"
+)
+@pytest.mark.parametrize(
+    ("cpu_ns", "waits", "state"),
+    [(4_000, 0, "unclear"), (4_800, 0, "slower"), (4_000, 500, "slower")],
+    ids=["same CPU time", "more CPU time", "waits for a device"],
+)
+def test_row_that_only_the_clock_calls_slower_is_unclear(cpu_ns: int, waits: int, state: str) -> None:
+    before, after = with_usage(even(70_000), 4_000, waits), with_usage(even(50_000), cpu_ns, waits)
+    (judged,) = gate(compare_runs(before, after), MARGIN)
+    assert (judged.state, judged.machine) == (state, state == "unclear")
+
+
+def test_command_that_measures_in_turns_is_printed() -> None:
+    before, after = with_usage(even(70_000), 4_000), with_usage(even(50_000), 4_000)
+    lines = str(check(Result(after), Result(before)))
+    assert "each item takes the same CPU time" in lines
+    assert "for round in $(seq 5); do for side in before after; do dyno run records -e sqlite" in lines
 
 
 def test_row_with_under_three_trials_is_unclear() -> None:

@@ -349,6 +349,8 @@ def _resolve_ending(
     until, within = request.until, request.within
     if request.limit:
         return None, within or BOUND_S * cells
+    if until is None and within is not None:
+        until = DECIDED
     if until is None:
         counted = (request.samples, request.budget, request.duration, request.warmup)
         if preset.until is None or any(each is not None for each in counted):

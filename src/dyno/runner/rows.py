@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -219,9 +218,12 @@ def _check_variants(suite: Suite) -> None:
 def _check_labels(rows: Sequence[EngineRow]) -> None:
     """Raises UsageError if two rows have the same label. Two labels may name the same engine with the same options: a
     run of equals shows what chance does."""
-    names = Counter(row.label or Cell("", row.spec.name, row.options, None, {}).asked for row in rows)
-    for name, number in names.items():
-        if number > 1:
+    names: dict[str, EngineRow] = {}
+    for row in rows:
+        name = row.label or Cell("", row.spec.name, row.options, None, {}).asked
+        first = names.setdefault(name, row)
+        # An engine may have a row for each of several tiers.
+        if (first.spec, first.options) != (row.spec, row.options) or (first is not row and first.tier == row.tier):
             raise UsageError(f"label {name} is given to two rows: give each its own")
 
 

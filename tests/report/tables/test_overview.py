@@ -82,7 +82,7 @@ def test_tier_heading_explains_crash_safety(tier: Tier, text: str) -> None:
 def test_confidence_is_explained_once_if_engines_are_compared() -> None:
     apart = of_rates(*((a_cell(n), {"fill": rates(v)}) for n, v in (("lmdb", 2), ("sqlite", 1))), phases=("fill",))
     found = printed(apart, alone=False)
-    assert sum(line.startswith("  99 % sure: of 100 such intervals") for line in found) == 1
+    assert sum(line.startswith("  99 % sure: of 100 such runs") for line in found) == 1
     assert re.search("99 % sure of [^;]*; 5 samples of each", " ".join(map(str.strip, found)))
     alone = of_rates((a_cell("lmdb"), {"fill": rates(1)}), phases=("fill",))
     assert not any("99 %" in line for line in printed(alone, alone=False))

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
+from madeup import Rates, a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads, recorded
 from msgspec import structs
 
 from dyno.contracts.model import Tier
@@ -206,8 +206,8 @@ def test_further_samples_are_rounded_to_two_digits() -> None:
 def test_clear_winner_is_stated_with_its_lead() -> None:
     run = reads(sqlite=around(1), lmdb=around(1.3, (1.0,) * 5))
     assert only(run) == (
-        "At tier process, lmdb is the fastest in read: at least 28 % faster than sqlite (1.300 times as fast, 99 %"
-        " sure of 1.281 – 1.319; 5 samples of each)."
+        "At tier process, lmdb is the fastest in read: at least 27 % faster than sqlite (1.30 times as fast, 99 %"
+        " sure of 1.27 – 1.33; 5 samples of each)."
     )
 
 
@@ -215,14 +215,14 @@ def test_large_lead_is_stated_as_a_factor() -> None:
     run = reads(sqlite=around(1), lmdb=around(30, (1.0,) * 5), memory=around(2))
     assert only(run) == (
         "At tier process, lmdb is the fastest in read: at least 14 times as fast as memory (15 times as fast, 99 %"
-        " sure of 14.8 – 15.2; 5 samples of each)."
+        " sure of 14.6 – 15.4; 5 samples of each)."
     )
 
 
 def test_tie_states_largest_possible_difference() -> None:
     run = reads(sqlite=around(1), lmdb=around(1.001, (1.0,) * 5), memory=around(0.5))
     assert only(run) == (
-        "At tier process, lmdb and sqlite are equally fast in read: no difference from lmdb is larger than 1.6 %"
+        "At tier process, lmdb and sqlite are equally fast in read: no difference from lmdb is larger than 2.9 %"
         " (99 % sure; 5 samples of each). Slower than lmdb: memory."
     )
 
@@ -266,8 +266,34 @@ def test_engine_with_too_few_samples_is_not_ranked() -> None:
     assert sentence.endswith("). Too few samples to rank: memory.")
 
 
-def test_single_engine_has_no_competitor() -> None:
-    assert only(reads(sqlite=around(1))) == "At tier process, read: sqlite has no competitor at this tier."
+def test_single_engine_states_its_figures() -> None:
+    assert only(reads(sqlite=around(1))) == "sqlite (process): read 1,000,000 op/s."
+
+
+def test_single_engine_states_its_figures_in_words_of_the_suite() -> None:
+    rows = [(a_cell("sqlite", records=records), {"read": around(rate)}) for records, rate in ((10, 3), (20, 1))]
+    run = declared(
+        of_rates(*rows, phases=["read"]), says="{range} reads a second of {records} records, {figure} at first"
+    )
+    assert only(run) == (
+        "sqlite (process): 1,000,000 to 3,000,000 reads a second of 10 to 20 records, 3,000,000 at first."
+    )
+
+
+def test_differences_in_cpu_time_are_stated_if_the_clock_is_unclear() -> None:
+    noisy = reads(sqlite=around(1, NOISY), lmdb=around(1.02))
+    cpu = {"sqlite": 2_000, "lmdb": 1_000}
+    run = changed(noisy, lambda name, s: replace(s, client=usage(cpu[name] * s.items)))
+    assert "By CPU time, lmdb needs at least 4" in only(run)
+    clear = changed(
+        reads(sqlite=around(1), lmdb=around(2)), lambda name, s: replace(s, client=usage(cpu[name] * s.items))
+    )
+    assert "CPU" not in only(clear)
+
+
+def usage(cpu_ns: int) -> dict[str, int]:
+    # Equal CPU times would have no spread.
+    return {"user_ns": cpu_ns, "system_ns": cpu_ns % 97 * 1_000}
 
 
 def both(**rates: tuple[float | None, float | None]) -> Run:
@@ -296,7 +322,7 @@ def test_exceptions_of_an_engine_state_its_smallest_lead() -> None:
     )
     sentence = only(run)
     assert sentence.endswith(
-        "But lmdb is at least 10 % faster than sqlite in fill and read; memory is at least 5.0 times as fast as"
+        "But lmdb is at least 10 % faster than sqlite in fill and read; memory is at least 4.9 times as fast as"
         " sqlite in scan."
     ), sentence
 
@@ -343,9 +369,9 @@ def test_tiers_are_answered_separately() -> None:
         (a_cell("sqlite"), {"read": around(1)}),
     ]
     first, second = wording.answers(of_rates(*rows))
-    assert first == "At tier volatile, read: memory has no competitor at this tier."
-    assert second.startswith("At tier process, lmdb is the fastest in read: at least ")
-    assert "memory" not in second
+    assert first.startswith("At tier process, lmdb is the fastest in read: at least ")
+    assert "memory" not in first
+    assert second == "Without a competitor: memory (volatile): read 100,000,000 op/s."
 
 
 def test_answer_names_only_parameters_that_vary() -> None:
@@ -360,14 +386,12 @@ def test_answer_names_only_parameters_that_vary() -> None:
     ]
 
 
-def test_lack_of_competitors_is_stated_once() -> None:
+def test_lack_of_competitors_is_stated_once_and_last() -> None:
     rows = [(a_cell("sqlite", records=records), {"read": around(1)}) for records in (10, 20, 30)]
-    assert wording.answers(of_rates(*rows)) == [
-        "At tier process, read: sqlite has no competitor at this tier, with any of 3 combinations of parameters."
-    ]
-    alone, second = wording.answers(of_rates(*rows, (a_cell("lmdb", records=20), {"read": around(2)})))
-    assert "2 combinations" in alone
-    assert second.startswith("At tier process with records=20, lmdb is the fastest in read")
+    assert wording.answers(of_rates(*rows)) == ["sqlite (process): read 1,000,000 op/s."]
+    first, alone = wording.answers(of_rates(*rows, (a_cell("lmdb", records=20), {"read": around(2)})))
+    assert first.startswith("At tier process with records=20, lmdb is the fastest in read")
+    assert alone.startswith("Without a competitor: sqlite (process)")
 
 
 def test_open_loop_answer_names_its_metric() -> None:

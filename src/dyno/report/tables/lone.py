@@ -25,17 +25,18 @@ class _Size(int):
         return super().__format__(kind)
 
 
-def describe_engine(run: Run, label: str, tier: Tier | None, names: Mapping[str, str]) -> str:
-    """Returns 'fio: 12,300 random reads of 4 KiB a second at depth 1, p99 240 µs; a flush takes 1.1 ms.' `names`:
-    printed names of phases."""
-    rows = [row for row in summarize(run) if (row.cell.label, row.cell.tier) == (label, tier)]
+def describe_engine(run: Run, label: str, tier: Tier | None, tool: str | None, names: Mapping[str, str]) -> str:
+    """Returns 'fio: 12,300 random reads of 4 KiB a second at depth 1, p99 240 µs; a flush takes 1.1 ms.' `tool`: the
+    outside tool that measured. `names`: printed names of phases."""
+    rows = [row for row in summarize(run) if (row.cell.label, row.cell.tier, row.reported_by) == (label, tier, tool)]
     rows = [row for row in rows if row.valid and row.throughput is not None]
     by_phase = {phase: [row for row in rows if row.phase == phase] for phase in run.plan.phases}
     stated = [_fill(of_phase) for of_phase in by_phase.values() if of_phase and of_phase[0].about.says]
     if not stated:
         measured = [of_phase[0] for of_phase in by_phase.values() if of_phase]
         stated = [f"{names.get(row.phase, row.phase)} {_figure(row)}" for row in measured[:MOST_FIGURES]]
-    sentence = f"{display.engine(label, tier)}: {stated[0]}"
+    source = f", as reported by {tool}" if tool else ""
+    sentence = f"{display.engine(label, tier)}{source}: {stated[0]}"
     for text in stated[1:]:
         if len(f"{sentence}; {text}".split()) <= MOST_WORDS:
             sentence += f"; {text}"

@@ -182,7 +182,7 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     headline. `names`: printed names of phases."""
     changing = varying_params(run)
     groups: dict[object, list[Answer]] = {}
-    alone: dict[tuple[str, Tier | None], None] = {}
+    alone: dict[tuple[str, Tier | None, str | None], None] = {}
     for at, of in enumerate(rename_phases(run, names)):
         if _explain_unproven(of):
             # They share a sentence, which would otherwise repeat itself for each tier and combination.
@@ -191,7 +191,7 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
         if of.others or of.left_out or of.set_aside or of.warm or of.limited:
             groups.setdefault(at, []).append(of)
         else:
-            alone.setdefault((of.best.label, of.best.tier), None)
+            alone.setdefault((of.best.label, of.best.tier, of.reported_by), None)
     sentences = []
     for of, *others in groups.values():
         if others and _explain_unproven(of):
@@ -199,7 +199,7 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
         else:
             sentences.append(_answer(of, changing))
     sentences += [_describe_limited(of, changing, names or {}) for of in answer.group_limited_rows(run)]
-    figures = [lone.describe_engine(run, label, tier, names or {}) for label, tier in alone]
+    figures = [lone.describe_engine(run, *which, names or {}) for which in alone]
     if figures and sentences:
         return [*sentences, f"Without a competitor: {' '.join(figures)}"]
     return sentences + figures
