@@ -137,8 +137,8 @@ class RunRequest:
         TIME,
         "Maximum time of the run: no sample is begun that would end later. Default: the preset's, or 1800.",
         "No sample is begun that would probably end after this time. `--resume` continues for as long again. Without "
-        "`until`, that is `decided`. Default: the preset's, or 1800. With a limit: time of all searches, shared alike, "
-        "by shorter probes; 1800 each",
+        "`until`, that is `decided`. Default: the preset's, or 1800. With a limit: time of all searches, shared "
+        "alike; probes are shortened. 1800 each",
         least=1,
         most=MOST_SECONDS,
     )

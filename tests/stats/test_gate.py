@@ -91,9 +91,7 @@ def with_usage(rates: Sequence[float], cpu_ns: int, waits: int = 0) -> Run:
     return of_cells(a_cell(), attempts=tuple(attempts), samples=len(rates))
 
 
-@pytest.mark.claim(
-    "The gate fails no row that only the clock calls slower, if it computes and runs were not in turns"
-)
+@pytest.mark.claim("The gate fails no computing row that only the clock calls slower, unless measured in turns")
 @pytest.mark.parametrize(
     ("cpu_ns", "waits", "state"),
     [(4_000, 0, "unclear"), (4_800, 0, "slower"), (4_000, 500, "slower")],

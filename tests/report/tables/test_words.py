@@ -272,23 +272,22 @@ def test_single_engine_states_its_figures() -> None:
 
 def test_single_engine_states_its_figures_in_words_of_the_suite() -> None:
     rows = [(a_cell("sqlite", records=records), {"read": around(rate)}) for records, rate in ((10, 3), (20, 1))]
-    run = declared(
-        of_rates(*rows, phases=["read"]), says="{range} reads a second of {records} records, {figure} at first"
-    )
+    says = "{range} reads a second of {records} records, {figure} at first"
+    run = declared(of_rates(*rows, phases=["read"]), says=says)
     assert only(run) == (
         "sqlite (process): 1,000,000 to 3,000,000 reads a second of 10 to 20 records, 3,000,000 at first."
     )
 
 
 def test_differences_in_cpu_time_are_stated_if_the_clock_is_unclear() -> None:
-    noisy = reads(sqlite=around(1, NOISY), lmdb=around(1.02))
     cpu = {"sqlite": 2_000, "lmdb": 1_000}
-    run = changed(noisy, lambda name, s: replace(s, client=usage(cpu[name] * s.items)))
-    assert "By CPU time, lmdb needs at least 4" in only(run)
-    clear = changed(
-        reads(sqlite=around(1), lmdb=around(2)), lambda name, s: replace(s, client=usage(cpu[name] * s.items))
-    )
-    assert "CPU" not in only(clear)
+
+    def use(name: str, sample: Sample) -> Sample:
+        return replace(sample, client=usage(cpu[name] * sample.items))
+
+    noisy = reads(sqlite=around(1, NOISY), lmdb=around(1.02))
+    assert "By CPU time, lmdb needs at least 4" in only(changed(noisy, use))
+    assert "CPU" not in only(changed(reads(sqlite=around(1), lmdb=around(2)), use))
 
 
 def usage(cpu_ns: int) -> dict[str, int]:
