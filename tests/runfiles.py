@@ -141,28 +141,34 @@ def _attempt(cell: int, block: int, why: str | None, samples: tuple[Sample, ...]
     )
 
 
-def measured_records() -> Run:
-    """The run of `records` in tests/data with two more rows: a copy of sqlite's with an option, and a copy of lmdb's
-    as memory at the tier volatile, with null engines."""
+RECORDS_ROWS = ("lmdb", "sqlite", "sqlite:cache_mib=8", "memory")
+
+
+def measured_records(
+    rows: Sequence[str] = RECORDS_ROWS, phases: Sequence[str] = RECORDS_PHASES, blocks: int = 3
+) -> Run:
+    """The run of `records` in tests/data with these rows: those that it lacks are copies of lmdb's, and memory is at
+    the tier volatile. Both tiers have the null engines."""
     stored = results.load(DATA / "run-schema-3.json")
     sources = {cell.engine: at for at, cell in enumerate(stored.cells)}
-    rows = [("lmdb", {}), ("sqlite", {}), ("sqlite", {"cache_mib": 8}), ("memory", {}), ("null", {}), ("nullkv", {})]
     cells: list[Cell] = []
     attempts: list[Attempt] = []
-    for tier, engines in ((Tier.PROCESS, rows[:3] + rows[4:]), (Tier.VOLATILE, rows[3:])):
-        for engine, options in engines:
-            source = sources["lmdb" if engine == "memory" else engine]
+    for tier in (Tier.PROCESS, Tier.VOLATILE):
+        for row in [row for row in rows if (row == "memory") == (tier is Tier.VOLATILE)] + ["null", "nullkv"]:
+            engine, _, option = row.partition(":")
+            source = sources.get(engine, sources["lmdb"])
             for attempt in stored.attempts:
-                if attempt.cell == source:
-                    samples = [sample for sample in attempt.samples if sample.phase in RECORDS_PHASES]
+                if attempt.cell == source and attempt.block < blocks:
+                    samples = [sample for sample in attempt.samples if sample.phase in phases]
                     if engine == "memory":
-                        samples = [replace(sample, bytes_on_disk=None) for sample in samples]
+                        samples = [replace(sample, bytes_on_disk=None, written_bytes=None) for sample in samples]
                         attempt = replace(attempt, caveats=())
                     attempts.append(replace(attempt, cell=len(cells), samples=tuple(samples)))
+            options = {"cache_mib": 8} if option else {}
             cells.append(replace(stored.cells[source], engine=engine, options=options, tier=tier))
     attempts.sort(key=lambda attempt: attempt.block)
-    header = {**stored.recorded, "plan": {**stored.recorded["plan"], "phases": list(RECORDS_PHASES)}}
-    return Run(stored.path, header, tuple(cells), tuple(attempts))
+    plan = {**stored.recorded["plan"], "phases": list(phases), "samples": blocks}
+    return Run(stored.path, {**stored.recorded, "plan": plan}, tuple(cells), tuple(attempts))
 
 
 def with_clients(run: Run, engines: Sequence[str], *clients: int) -> Run:

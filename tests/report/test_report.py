@@ -2,7 +2,7 @@
 
 Covers rule 3 of the measuring (tiers are never mixed in a table), aligned tables, floors in the last lines, response
 times beside service times, CSV and Markdown that can be parsed, and the JSON that DESIGN.md specifies. Runs come from
-one real run file. Tests that need exact figures insert them, so that no result depends on
+one stored run file. Tests that need exact figures insert them, so that no result depends on
 a clock.
 """
 
@@ -19,9 +19,10 @@ from statistics import median
 from typing import Any
 
 import pytest
-from madeup import changed, recorded
+from madeup import changed, recorded, written
 from rich.console import Console
-from shell import Shell, small
+from runfiles import measured_records
+from shell import Shell
 
 from dyno import results
 from dyno.contracts.histogram import Recorder
@@ -42,14 +43,10 @@ WIDE = 300
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Run:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run of four engines at two tiers, with null engines at both; two samples of three phases."""
-    home = tmp_path_factory.mktemp("report")
-    shell = Shell(home, home / "work")
-    plan = small(phases=",".join(PHASES), param_records=100)
-    ended = shell.dyno("run", "records", "-e", "lmdb,sqlite,leveldb,memory", *plan, "-o", shell.file)
-    assert ended.status == 0, ended
-    return results.load(shell.file)
+    found = measured_records(("lmdb", "sqlite", "leveldb", "memory"), PHASES, blocks=2)
+    return results.load(written(found, tmp_path_factory.mktemp("report") / "r.json"))
 
 
 def at_rate(name: str, sample: Sample) -> Sample:

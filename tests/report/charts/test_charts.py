@@ -1,7 +1,7 @@
 """Tests that charts agree with the run and with other reports, and that their colours can be told apart.
 
 Tiers never share a panel, a row without a number has no mark, percentiles and seconds match an independent
-computation, and every specification can be drawn. Runs come from one real run file. Tests that need exact figures
+computation, and every specification can be drawn. Runs come from one stored run file. Tests that need exact figures
 insert them.
 """
 
@@ -19,9 +19,8 @@ import numpy as np
 import pytest
 import vl_convert
 from madeup import changed, recorded
-from shell import Shell, small
+from runfiles import measured_records
 
-from dyno import results
 from dyno.contracts.decoded_types import Value
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.presentation import Axis, Curve
@@ -55,26 +54,16 @@ def named(run: Run, name: str) -> Chart:
     return found
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Run:
-    """Run of three engines at two tiers, with null engines at both."""
-    home = tmp_path_factory.mktemp("charts")
-    shell = Shell(home, home / "work")
-    plan = small(phases=",".join(PHASES), param_records=100, samples=3)
-    ended = shell.dyno("run", "records", "-e", "lmdb,sqlite,memory", *plan, "-o", shell.file)
-    assert ended.status == 0, ended
-    return results.load(shell.file)
-
-
 def at_rate(name: str, sample: Sample) -> Sample:
     elapsed = int(sample.items / RATES[name] * 1e9)
     return replace(sample, elapsed_ns=elapsed, busy_ns=elapsed, series=())
 
 
 @pytest.fixture(scope="module")
-def run(measured: Run) -> Run:
-    """Copy of `measured` with known rates, which differ by one percent from block to block."""
-    known = changed(measured, at_rate)
+def run() -> Run:
+    """Run of three engines at two tiers, with null engines at both, and with known rates, which differ by one percent
+    from block to block."""
+    known = changed(measured_records(("lmdb", "sqlite", "memory"), PHASES), at_rate)
 
     def spread(found: Attempt) -> Attempt:
         samples = (replace(s, elapsed_ns=int(s.elapsed_ns * (1 + found.block / 100))) for s in found.samples)
@@ -173,10 +162,13 @@ def test_records_have_common_and_table_columns(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_panel_shows_its_engine_names(run: Run, name: str) -> None:
+def test_panels_show_their_engine_names(run: Run, name: str) -> None:
     shown = drawable(run)
     chart = named(shown, name)
     for panel in panels(chart, chart.records(shown)):
+        # Panels of other numbers of clients look alike, and drawing takes time.
+        if panel.params.get("clients", 1) != 1:
+            continue
         if name == "ratios":
             first = panel.records[0]["baseline"]
             panel.records[:] = [record for record in panel.records if record["baseline"] == first]

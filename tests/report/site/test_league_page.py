@@ -21,7 +21,7 @@ from dyno.contracts.model import Tier
 from dyno.fields import Sample
 from dyno.results import Attempt
 
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = pytest.mark.usefixtures("processes", "without_static_charts")
 
 LEAGUE = "league-records.html"
 SECOND = 10**9
@@ -80,7 +80,7 @@ def sample(phase: str, elapsed_ns: int) -> Sample:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three machines of very different speeds, of which one has three runs of two years; on the largest, alpha is
     faster than beta."""
@@ -92,7 +92,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("site"), runs)
 

@@ -15,15 +15,14 @@ from typing import Any
 
 import pytest
 import runfiles
-from shell import Shell, is_one_line, wait_for
+from shell import DATA, Shell, is_one_line, wait_for
 
-from dyno.report.page import build as page_builder
 from dyno.report.site import data
 from dyno.report.site.build import build, find
 from dyno.report.tables import wording
 from dyno.stats.verdict import Verdict
 
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = pytest.mark.usefixtures("processes", "without_static_charts")
 
 HERE, THERE = "A Processor", "Another Processor"
 Line = dict[str, Any]
@@ -73,12 +72,12 @@ def day(number: int) -> str:
     return f"2026-03-{number:02}T06:00:00+00:00"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runfiles.write(tmp_path_factory.mktemp("base") / "base.json", samples=12, operations=60, seconds=1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def runs(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of six days on one machine, slower from the fourth day on; two runs on another machine; a run of another
     suite; and an incomplete run.
@@ -94,7 +93,7 @@ def runs(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("site"), runs)
 
@@ -103,13 +102,6 @@ def built(home: Path, *runs: Path) -> Path:
     ended = Shell(home, home / "work").dyno("site", *runs, "-o", home / "out")
     assert (ended.status, ended.out, ended.err) == (0, f"{home / 'out' / 'index.html'}\n", "")
     return home / "out"
-
-
-def built_without_run_pages(home: Path, *runs: Path) -> Path:
-    """Builds a site whose pages of single runs are empty, because these take most of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_builder, "build", lambda *_: "")
-        return built(home, *runs)
 
 
 def ready(page: Any) -> None:
@@ -352,7 +344,7 @@ PAIRS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kinds(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("kinds")
     for name, given in MADE.items():
@@ -360,9 +352,9 @@ def kinds(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site_of_kinds(kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_without_run_pages(tmp_path_factory.mktemp("site"), kinds)
+    return built(tmp_path_factory.mktemp("site"), kinds)
 
 
 @pytest.mark.claim("A site says of any two runs what dyno compare says")
@@ -388,7 +380,7 @@ def test_large_site_compares_only_newest_and_adjacent_runs(
     runs: Path, tmp_path: Path, tour: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data, "MOST_VERDICTS", 60)
-    page = tour(built_without_run_pages(tmp_path, runs), "compare.html#a=day-6&b=half")
+    page = tour(built(tmp_path, runs), "compare.html#a=day-6&b=half")
     assert len(by_page(page)) == 12, "the newest two"
     go(page, "a=day-1&b=day-2")
     assert len(by_page(page)) == 12, "neighbours in a history"
@@ -401,14 +393,12 @@ def test_large_site_compares_only_newest_and_adjacent_runs(
 def test_compare_page_matches_command_for_measured_runs(
     tmp_path: Path, tour: Callable[..., Any], shell: Shell
 ) -> None:
-    engines = "synthetic,synthetic:slower=10"
-    for name in ("one", "two"):
-        ended = shell.dyno("run", "selftest", "-e", engines, "--samples", 3, "--budget", 0.05, "-o", f"{name}.json")
-        assert ended.status == 0, ended.err
-    page = tour(built(tmp_path, shell.home), "compare.html#a=one&b=two")
-    found = compared(shell, shell.home / "one.json", shell.home / "two.json")
+    """Both are copies of a run that was measured, with other times."""
+    one, two = (altered(DATA / "run-schema-3.json", tmp_path / "runs" / f"{name}.json") for name in ("one", "two"))
+    page = tour(built(tmp_path, one, two), "compare.html#a=one&b=two")
+    found = compared(shell, one, two)
     assert by_page(page) == by_command(found)
-    assert len(found["changes"]) == 2
+    assert len(found["changes"]) == 8
 
 
 def test_compare_page_lists_differences_first_and_unmatched_rows(
@@ -557,7 +547,7 @@ def test_noisy_history_marks_only_the_level_change(base: Path, tmp_path: Path, t
         speed = (1.0 if number < 8 else 0.8) * seeded.lognormvariate(0, 0.03)
         altered(base, tmp_path / "many" / f"day-{number}.json", speed=speed, created=day(number))
     page = tour(
-        built_without_run_pages(tmp_path, tmp_path / "many"),
+        built(tmp_path, tmp_path / "many"),
         "history.html#suite=records&phase=read&engine=even&tier=process",
     )
     told = cells(page.locator("#points table"))
