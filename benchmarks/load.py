@@ -24,6 +24,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from time import perf_counter_ns
@@ -57,6 +58,7 @@ USED = dict.fromkeys(
 )
 
 
+@cache
 def histograms(operations: int) -> list[bytes]:
     rng, found = np.random.default_rng(1), []
     for _ in range(POOL):

@@ -7,11 +7,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from madeup import a_cell, of_rates
 from needed import unavailable
 from shell import TESTS
+
+from dyno.options import RunRequest
+from dyno.results import Run
+
+sys.path.append(str(TESTS.parent / "benchmarks"))
+import certainty
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -23,20 +32,20 @@ TINY = {
     "asking": "--turns 1 --seconds 0.1 --inflight 1",
     "bare": "--records 500 --pairs 2",
     "busy": "--clients 2 --load native --seconds 0.3 --records 50 --mean 1",
-    "certainty": "--quick --blocks 5",
+    "certainty": "--only gate --only capacity --quick --blocks 1",
     "clients": "--seconds 0.1 --samples 1",
     "cold": "--records 2000",
     "curling": "--turns 2",
     "layer": "--records 500 --pairs 2",
-    "load": "--cells 200 --deep 10 --engines 2 --only show,check,report",
-    "machines": "--machines 2 --clients 1 --seconds 0.3 --turns 1",
+    "load": "--cells 100 --deep 1 --engines 2 --only check",
+    "machines": "--machines 1 --clients 1 --seconds 0.3 --turns 1",
     "memory": "--operations 1000000",
     "overhead": "--operations 20000 --rounds 1",
     "page": "--cells 20 --engines 2 --repeats 1",
     "peers": "--operations 2000",
     "storing": "--samples 1 --seconds 0.1 --inflight 1 --requests 20",
     "thin": "redis --clients 1 --turns 1 --seconds 0.1 --records 200",
-    "timing": "--turns 1 --runs 10 --seconds 0.005 --blocks 3",
+    "timing": "--turns 1 --runs 10 --seconds 0.005 --blocks 2",
     "transactions": "--engines postgresql --clients 1 --phases point-select --pairs 1 --seconds 1",
     "waking": "redis --turns 1 --seconds 0.1 --records 200",
 }
@@ -67,6 +76,26 @@ def test_benchmark_prints_figures_at_tiny_size(name: str, place: Path) -> None:
     if ended.returncode == NOTHING_HERE:
         unavailable(f"benchmarks/{name}.py: {(ended.stdout + ended.stderr).strip()}")
     has_figures(ended)
+
+
+@pytest.mark.parametrize(("slowdown", "kept"), [(1.1, True), (1.0, False)])
+def test_certainty_counts_false_and_missed_verdicts(
+    slowdown: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = np.random.default_rng(1)
+
+    def measured(request: RunRequest) -> Run:
+        rows = []
+        for engine in map(str, request.engines):
+            rate = 1_000 / slowdown if engine == certainty.PLANTED else 1_000
+            name, *options = re.split("[:=]", engine)
+            cell = replace(a_cell(name), options=dict([options] if options else []))
+            rows.append((cell, {"read": noise.normal(rate, 10, 20).tolist()}))
+        return of_rates(*rows, phases=["read"])
+
+    monkeypatch.setattr(certainty, "measured", measured)
+    assert certainty.same(seed=1, blocks=20)
+    assert certainty.gated(seed=1, blocks=20) is kept
 
 
 def test_benchmark_whole_compares_two_versions(place: Path) -> None:
