@@ -9,6 +9,9 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from dyno.contracts.engine import Engine, EngineSpec
+from dyno.contracts.model import STAND_IN_PREFIX
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + [*DOCS.rglob("*.md")])
@@ -71,6 +74,18 @@ def rows(text: str) -> list[list[str]]:
 def named(text: str) -> dict[str, list[str]]:
     """Maps each name in backticks in a row's first cell to the row; several names may share a row."""
     return {name: row for row in rows(text) for name in _CODE.findall(row[0])}
+
+
+def documented_caveats(engine: str) -> set[str]:
+    """The codes of the caveats on the engine's page."""
+    return set(named(sections(read(f"reference/engines/{engine}.md")).get("Caveats", "")))
+
+
+def caveat_codes(spec: EngineSpec, engine: Engine) -> set[str]:
+    """The codes of an opened engine's caveats. A stand-in, such as MariaDB for MySQL, is a caveat of the machine and
+    not of the engine."""
+    caveats = (*spec.caveats, *engine.caveats())
+    return {caveat.code for caveat in caveats if not caveat.code.startswith(STAND_IN_PREFIX)}
 
 
 def links(text: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 import sys
 import textwrap
 from contextlib import suppress
@@ -33,6 +32,7 @@ from documentation import (
 )
 from facts import differences, keys, parse
 from needed import unavailable
+from shell import Shell
 
 from dyno import registry
 from dyno.bundles import bundle
@@ -95,6 +95,7 @@ def run_files(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     server, and a cold phase that one of the engines doesn't support.
     """
     place, found = tmp_path_factory.mktemp("runs"), [run_file]
+    shell = Shell(place, place / "work")
     for words in (
         "selftest -e synthetic:server=yes --rate 400 --duration 1.5",
         "records -e sqlite,memory -p records=200 --phases rand-key-cold,update",
@@ -102,9 +103,8 @@ def run_files(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     ):
         path = place / f"{len(found)}.json"
         samples = [] if "--limit" in words else ["--samples", "1"]
-        whole = ["run", *words.split(), *samples, "-o", str(path), "--work", str(place / "work")]
-        done = subprocess.run([sys.executable, "-m", "dyno", *whole], capture_output=True, text=True, timeout=240)
-        assert done.returncode == 0, done.stderr
+        ended = shell.dyno("run", *words.split(), *samples, "-o", path)
+        assert ended.status == 0, ended.err
         found.append(path)
     return found
 

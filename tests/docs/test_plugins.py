@@ -87,15 +87,13 @@ def test_list_shows_the_plugins(dyno: Run) -> None:
     assert "sorting" in dyno("list", "suites").stdout
 
 
-def test_plugin_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
-    for tier in Tier:
-        words = ("-p", "records=300", "--samples", "1", "--tier", tier.value, "--budget", "5", "--phases", "all")
-        measured = cells(dyno, "records", "-e", "sqlite-kv", *words, "--overwrite")
-        rows = [cell for cell in measured if cell["engine"] == "sqlite-kv"]
-        assert len(rows) == 12
-        assert [cell for cell in rows if not cell["valid"] or not cell["throughput"]["median"]] == []
-        assert {cell["tier"] for cell in rows} == {tier.value}
-        assert all(cell["bytes_on_disk"] > 0 for cell in rows)
+def test_plugin_engine_runs_every_phase(dyno: Run) -> None:
+    words = ("-p", "records=300", "--samples", "1", "--tier", "power", "--budget", "1", "--phases", "all")
+    rows = [cell for cell in cells(dyno, "records", "-e", "sqlite-kv", *words) if cell["engine"] == "sqlite-kv"]
+    assert len(rows) == 12
+    assert [cell for cell in rows if not cell["valid"] or not cell["throughput"]["median"]] == []
+    assert {cell["tier"] for cell in rows} == {"power"}
+    assert all(cell["bytes_on_disk"] > 0 for cell in rows)
 
 
 def test_the_plugin_engine_serves_several_clients(dyno: Run) -> None:

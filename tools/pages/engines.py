@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ SHARING = {
 }
 
 
+@cache
 def specs() -> list[EngineSpec]:
     """Dyno's own engines."""
     return [registry.engine(name) for name in sorted(registry.find_own("engine"))]
@@ -178,6 +179,7 @@ def caveats(spec: EngineSpec) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+@cache
 def caveats_of(kind: Any) -> Mapping[str, str]:
     """The caveats in the source of a class or a function: constants that it uses, and those that it makes."""
     names = vars(sys.modules[kind.__module__])

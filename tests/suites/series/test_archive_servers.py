@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from documentation import caveat_codes, documented_caveats
 from needed import require
 from serving import job, served
 from shell import Shell, kill_at_moments, wait_for
@@ -104,6 +105,11 @@ def held(asked: Job) -> Digest:
 def listening(pids: Iterable[int]) -> set[tuple[str, int]]:
     every = [each for pid in pids for each in psutil.Process(pid).net_connections("inet")]
     return {(each.laddr.ip, each.laddr.port) for each in every if each.status == psutil.CONN_LISTEN}
+
+
+def test_caveats_are_on_the_engine_page(running: Job) -> None:
+    with closing(running.open(running.home)) as engine:
+        assert caveat_codes(running.spec, engine) <= documented_caveats(running.spec.name)
 
 
 def url(running: Job, password: str | None = None) -> str:
