@@ -195,19 +195,20 @@ def test_crossings_of_many_engines_consider_the_fastest() -> None:
 
 
 def test_chart_states_omitted_engines_and_panels(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = a_picture(a_sweep(engines=60, values=2))
-    assert f"The best {display.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
-    assert "engine-39" in drawn and "engine-40" not in drawn
-    drawn = a_picture(a_sweep(engines=2, values=display.PANELS))
-    assert (
-        f"The first {display.FEW_PANELS} of {display.PANELS * 2} panels: --phase, --tier and -p choose others."
-        in drawn
-    )
-    run = a_sweep(engines=3, values=5)
-    monkeypatch.setattr(display, "MARKS", 30)
+    monkeypatch.setattr(display, "ROWS", 4)
+    monkeypatch.setattr(display, "FEW_PANELS", 2)
+    drawn = a_picture(a_sweep(engines=6, values=1))
+    assert "The best 4 of up to 6 engines in a panel: -e chooses others." in drawn
+    assert "engine-3" in drawn and "engine-4" not in drawn
+    run = a_sweep(engines=3, values=2)
+    monkeypatch.setattr(display, "MARKS", 12)
     assert "panels" not in a_picture(run)
-    monkeypatch.setattr(display, "MARKS", 29)
-    assert f"The first {display.FEW_PANELS} of 10 panels" in a_picture(run)
+    monkeypatch.setattr(display, "MARKS", 11)
+    shown = "The first 2 of 4 panels: --phase, --tier and -p choose others."
+    assert shown in a_picture(run)
+    monkeypatch.setattr(display, "MARKS", 12)
+    monkeypatch.setattr(display, "PANELS", 3)
+    assert shown in a_picture(run)
 
 
 def a_picture(run: Run) -> str:
@@ -215,6 +216,7 @@ def a_picture(run: Run) -> str:
     return drawn.replace("&gt;", ">")
 
 
+@pytest.mark.usefixtures("without_static_charts")
 def test_page_states_omitted_engines_rows_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_sweep(engines=60, values=2)
     run = Run(tmp_path / "run.json", run.recorded, run.cells, run.attempts)

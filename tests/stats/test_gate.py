@@ -209,7 +209,7 @@ def test_row_failing_alone_is_unclear_among_many() -> None:
 # -- error rates ----------------------------------------------------------------------------------------------
 
 ROWS, TRIALS = 3, 10
-CHECKS = 400
+CHECKS = 200
 
 
 def checked(number: int, after: Sequence[float], noise: Noise) -> list[str]:

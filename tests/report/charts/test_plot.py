@@ -105,7 +105,7 @@ def test_panel_titles_name_only_varying_values(shell: Shell) -> None:
 
 @pytest.mark.claim("Doubts are shown beside the number in pages and charts too")
 def test_chart_lists_doubts_of_its_rows(shell: Shell) -> None:
-    shown = "\n".join(texts(svg(shell, "--chart", "latency")))
+    shown = "\n".join(texts(svg(shell, "--chart", "latency", *PANEL)))
     assert re.search(r"^short: a trial measured for less than 10 ms", shown, re.MULTILINE)
     assert re.search(r"^columns: sqlite keeps a record in columns", shown, re.MULTILINE)
     assert "floor:" not in shown, "it has none"
@@ -199,7 +199,7 @@ def test_narrow_width_is_refused_with_minimum_width(shell: Shell) -> None:
 
 @pytest.mark.parametrize("name", ["throughput", "ratios", "latency", "size"])
 def test_svg_has_the_requested_width(shell: Shell, name: str) -> None:
-    assert svg(shell, "--chart", name, "--width", "1001").get("width") == "1001"
+    assert svg(shell, "--chart", name, "--phase", "rand-key", "--width", "1001").get("width") == "1001"
 
 
 def test_panels_stack_vertically_in_narrow_chart(shell: Shell) -> None:
@@ -215,7 +215,7 @@ def test_dark_flag_selects_dark_background(shell: Shell) -> None:
 
 
 def test_output_directory_gets_every_applicable_chart(shell: Shell) -> None:
-    ended = shell.dyno("plot", "r.json", "-o", "charts/")
+    ended = shell.dyno("plot", "r.json", *PANEL, "-o", "charts/")
     names = ["latency", "ratios", "size", "throughput"]
     assert written(shell) == [f"charts/{name}.svg" for name in names]
     assert sorted(ended.err.splitlines()) == [f"Written to charts/{name}.svg" for name in names]
@@ -247,7 +247,7 @@ def test_foreign_files_in_output_directory_are_kept(shell: Shell) -> None:
 
 def test_existing_output_file_is_replaced(shell: Shell) -> None:
     (shell.home / "x.svg").write_text("old")
-    assert svg(shell, "--chart", "size").tag.endswith("svg")
+    assert svg(shell, "--chart", "size", *PANEL).tag.endswith("svg")
 
 
 # -- refused pictures -----------------------------------------------------------------------------------------

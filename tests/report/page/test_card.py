@@ -15,7 +15,7 @@ from dyno import results
 from dyno.contracts.model import Tier, UsageError
 from dyno.report.page import relative
 
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = pytest.mark.usefixtures("processes", "without_static_charts")
 
 ADDRESS = "https://bench.example/"
 HOSTILE = '</text><script>alert("x")</script>&'

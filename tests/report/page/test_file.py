@@ -98,13 +98,13 @@ def test_saved_chart_keeps_phase_selected_at_click(page_of_made: Path, visit: Ca
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """10 engines, 10 phases, 10 samples, each with a histogram of 20,000 operations and ten seconds of a series."""
+    """10 engines, 10 phases, 10 samples, each with a histogram of 5,000 operations and ten seconds of a series."""
     return runfiles.write(
         tmp_path_factory.mktemp("large") / "large.json",
         tiers={Tier.PROCESS: [f"engine{n}" for n in range(10)]},
         phases=[f"phase-{n}" for n in range(10)],
         samples=10,
-        operations=20_000,
+        operations=5_000,
         seconds=10,
     )
 
@@ -313,7 +313,7 @@ def test_page_build_is_deterministic(small: Path) -> None:
 def test_command_on_page_reproduces_plan_and_cells(shell: Shell) -> None:
     """The printed command makes the same plan and the same cells."""
     words = [
-        *("-e", "sqlite:journal_mode=delete+cache_mib=8,memory", "-p", "records=50,60", "-p", "txn=1,all"),
+        *("-e", "sqlite:journal_mode=delete+cache_mib=8,memory", "-p", "records=50,60", "-p", "txn=all"),
         *("--phases", "rand-key", "--rate", "5000", "--samples", "1", "--duration", "0.02", "--seed", "7"),
     ]
     assert shell.dyno("run", "records", *words, "-o", "a.json").status == 0
