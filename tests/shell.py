@@ -190,6 +190,11 @@ class Shell:
         of = [at for at, cell in enumerate(header["cells"]) if engine in (None, cell["engine"])]
         return [line for line in lines if line.get("cell") in of]
 
+    def trials(self) -> dict[str, dict[str, Any]]:
+        """The last trial line of each row, by the row's label."""
+        cells = results.load(self.file).cells
+        return {cells[line["cell"]].label: line for line in self.attempts()}
+
     def planned(self) -> int:
         """The number of trials in the run file's plan, including null engines.
 

@@ -9,10 +9,10 @@ import sys
 import venv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from shell import Ended, Shell, is_one_line
+from shell import Shell, is_one_line
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -30,7 +30,6 @@ def as_float(values): return float(sum(values))
 def wrong(values): return sum(values) + (len(values) == 30)
 def random(values): return time.perf_counter_ns()
 def right(values, answer): return answer == sum(values)
-def refuses(values, answer): return False
 def sorts(values): values.sort(reverse=True); return values[0]
 class Own:
     pass
@@ -40,7 +39,7 @@ def none(values): pass
 
 DATA = bytes(1_000_000)
 def base(_): zlib.crc32(DATA)
-def slower(_): zlib.crc32(DATA); zlib.crc32(DATA[:250_000])
+def slower(_): zlib.crc32(DATA); zlib.crc32(DATA[:500_000])
 def three(): return [1, 2, 3]
 
 async def sleeps(seconds):
@@ -81,7 +80,7 @@ def returns_coroutine(_): return coroutine()
 def hangs(_): time.sleep(1_000)
 VALUE = 7
 """
-QUICK = ("--samples", 2, "--budget", 0.05, "--retries", 0)
+QUICK = ("--samples", 1, "--budget", 0.05, "--retries", 0)
 
 
 @pytest.fixture
@@ -103,34 +102,48 @@ def run(shell: Shell, names: str, *words: object, status: int = 0) -> dict[str, 
 NUMBERS = ("-p", "arguments=bench.py:numbers")
 
 
-def test_agreeing_functions_are_valid_and_compared(bench: Shell) -> None:
-    rows = run(bench, "plain loop", *NUMBERS)
-    assert {name: row["valid"] for name, row in rows.items()} == {"plain": True, "loop": True, "noop": True}
+class Judged(NamedTuple):
+    rows: dict[str, dict[str, Any]]
+    samples: list[dict[str, Any]]
+    """Of plain and loop."""
+
+
+@pytest.fixture(scope="module")
+def judged(shared_shell: Shell) -> Judged:
+    """A run of functions that agree with the first one, disagree with it, or can't be compared with it."""
+    (shared_shell.home / "bench.py").write_text(BENCH)
+    rows = run(shared_shell, "plain loop wrong as_float random own sorts", *NUMBERS, status=1)
+    trials = shared_shell.trials()
+    samples = [sample for name in ("plain", "loop") for sample in trials[f"bench.py:{name}"]["samples"]]
+    return Judged(rows, samples)
+
+
+def test_agreeing_functions_are_valid_and_compared(judged: Judged) -> None:
+    rows = judged.rows
+    assert rows["plain"]["valid"] and rows["loop"]["valid"] and rows["noop"]["valid"]
     assert rows["loop"]["temperature"] == "hot" and rows["noop"]["floor"]
-    assert "budget" not in {doubt["code"] for row in rows.values() for doubt in row["doubts"]}
+    assert "budget" not in {doubt["code"] for name in ("plain", "loop") for doubt in rows[name]["doubts"]}
     assert rows["plain"]["latency_ns"]["p50"] < rows["loop"]["latency_ns"]["p50"]
-    for attempt in bench.attempts("call"):
-        (sample,) = attempt["samples"]
+    assert len(judged.samples) == 2
+    for sample in judged.samples:
         assert sample["checked"] >= sample["operations"] > 3 and sample["unit"] == "call"
         assert [link.partition(":")[0] for link in sample["facts"]["answers_chain"].split()] == ["1", "2", "3"]
 
 
-def test_function_that_disagrees_with_reference_is_void(bench: Shell) -> None:
-    rows = run(bench, "plain loop wrong as_float", *NUMBERS, status=1)
-    assert rows["plain"]["valid"] and rows["loop"]["valid"]
+def test_function_that_disagrees_with_reference_is_void(judged: Judged) -> None:
+    rows = judged.rows
     for name, argument, answer in (("wrong", "argument 2", "436"), ("as_float", "argument 1", "3.0")):
         why = rows[name]["why"]
         assert "disagrees with" in why and argument in why and answer in why and "bench.py:plain" in why
+    assert "not deterministic: argument" in rows["random"]["why"]
+    assert "it changes argument 1" in rows["sorts"]["why"] and "setup" in rows["sorts"]["why"]
+    assert rows["own"]["valid"] and "unchecked" in {doubt["code"] for doubt in rows["own"]["doubts"]}
 
 
-def test_nondeterministic_answers_are_void_and_check_judges_answers(bench: Shell) -> None:
-    assert "not deterministic: argument" in run(bench, "random", *NUMBERS, status=3)["random"]["why"]
-    right = run(bench, "plain loop", *NUMBERS, "-p", "check=bench.py:right")
-    assert right["plain"]["valid"] and right["loop"]["valid"]
-    wrong = run(bench, "plain wrong", *NUMBERS, "-p", "check=bench.py:right", status=1)
-    assert wrong["plain"]["valid"] and "argument 2" in wrong["wrong"]["why"] and "by check" in wrong["wrong"]["why"]
-    own = run(bench, "own", *NUMBERS)["own"]
-    assert own["valid"] and "unchecked" in {doubt["code"] for doubt in own["doubts"]}
+def test_check_judges_answers(bench: Shell) -> None:
+    rows = run(bench, "plain loop wrong", *NUMBERS, "-p", "check=bench.py:right", status=1)
+    assert rows["plain"]["valid"] and rows["loop"]["valid"]
+    assert "argument 2" in rows["wrong"]["why"] and "by check" in rows["wrong"]["why"]
 
 
 def test_function_runs_without_arguments_if_none_are_given(bench: Shell) -> None:
@@ -139,25 +152,21 @@ def test_function_runs_without_arguments_if_none_are_given(bench: Shell) -> None
 
 
 def test_setup_gives_each_call_a_new_argument(bench: Shell) -> None:
-    why = run(bench, "sorts", *NUMBERS, status=3)["sorts"]["why"]
-    assert "it changes argument 1" in why and "setup" in why
     row = run(bench, "sorts", *NUMBERS, "-p", "setup=copy:copy")["sorts"]
     assert row["valid"] and row["operations"] > 100
     assert run(bench, "plain", "-p", "setup=bench.py:three")["plain"]["valid"]
-    refused = run(bench, "sorts", *NUMBERS, "-p", "setup=copy:copy", "--rate", 100, status=3)["sorts"]["why"]
-    assert "refused" in refused and "no rate" in refused
 
 
 @pytest.mark.serial
 def test_a_planted_difference_is_found(bench: Shell) -> None:
-    words = ("--samples", 12, "--budget", 0.1, "-p", "arguments=bench.py:three")
+    words = ("--samples", 6, "--budget", 0.1, "-p", "arguments=bench.py:three")
     run(bench, "base slower", *words)
     # CPU time, because the tests share the machine with others.
     flags = ("--baseline", "bench.py:base", "--margin", "1%", "--metric", "cpu", "--json")
     ended = bench.dyno("compare", bench.file, *flags)
     assert ended.status == 0, ended.err
     (found,) = json.loads(ended.out)["comparisons"]
-    assert found["kind"] == "slower" and 0.65 < found["ratio"] < 0.95, found
+    assert found["kind"] == "slower" and 0.5 < found["ratio"] < 0.9, found
 
 
 OWN_LOOP = """
@@ -194,10 +203,10 @@ def test_coroutines_are_in_flight_together(bench: Shell) -> None:
 
 @pytest.mark.serial
 def test_functions_run_with_several_clients_and_at_rate(bench: Shell) -> None:
-    rows = run(bench, "plain moves", *NUMBERS, "--clients", 2, status=1)
+    rows = run(bench, "plain moves random", *NUMBERS, "--clients", 2, status=1)
     assert rows["plain"]["valid"] and rows["plain"]["params"]["clients"] == 2
     assert "changed the current directory" in rows["moves"]["why"]
-    assert "argument" in run(bench, "random", *NUMBERS, "--clients", 2, status=3)["random"]["why"]
+    assert "argument" in rows["random"]["why"]
     paced = run(bench, "plain", *NUMBERS, "--rate", 1_000, "--budget", 0.3)["plain"]
     assert paced["valid"] and 200 < paced["operations"] < 1_000 and paced["response_ns"]["p50"] > 0
 
@@ -219,13 +228,31 @@ HARM: Mapping[str, tuple[str, str]] = {
 }
 
 
-def test_harmful_functions_are_invalid_with_the_reason(bench: Shell) -> None:
-    names = " ".join(["none", *HARM])
-    rows = run(bench, names, "-p", "arguments=bench.py:three", "--timeout", 30, status=1)
+UNIMPORTABLE = {
+    "broken.py:f": "ModuleNotFoundError: No module named 'no_such_module' (",
+    "typo.py:f": "SyntaxError",
+    "script.py:f": "SystemExit: usage (",
+}
+LEAVING = ("forks_well", "has_a_process", "threads", "prints")
+
+
+@pytest.fixture(scope="module")
+def harmed(shared_shell: Shell) -> dict[str, dict[str, Any]]:
+    """A run of functions that do harm to their process, leave something in it, or can't be imported."""
+    (shared_shell.home / "bench.py").write_text(BENCH)
+    (shared_shell.home / "broken.py").write_text("import os\n\nimport no_such_module\n")
+    (shared_shell.home / "typo.py").write_text("def f(:\n")
+    (shared_shell.home / "script.py").write_text("import sys\nsys.exit('usage')\n")
+    names = " ".join(["none", *HARM, *LEAVING])
+    words = ("-e", ",".join(UNIMPORTABLE), "-p", "arguments=bench.py:three", "--timeout", 30)
+    return run(shared_shell, names, *words, status=1)
+
+
+def test_harmful_functions_are_invalid_with_the_reason(harmed: dict[str, dict[str, Any]]) -> None:
     for name, (how, why) in HARM.items():
-        assert not rows[name]["valid"], name
-        assert how in rows[name]["why"] and why in rows[name]["why"], name
-    assert rows["none"]["valid"] and rows["noop"]["valid"]
+        assert not harmed[name]["valid"], name
+        assert how in harmed[name]["why"] and why in harmed[name]["why"], name
+    assert harmed["none"]["valid"] and harmed["noop"]["valid"]
 
 
 def test_functions_exceeding_memory_or_time_are_stopped(bench: Shell) -> None:
@@ -235,14 +262,13 @@ def test_functions_exceeding_memory_or_time_are_stopped(bench: Shell) -> None:
     assert "not done after 5 s" in rows["hangs"]["why"]
 
 
-def test_leftover_threads_and_output_are_caveats(bench: Shell) -> None:
+def test_leftover_threads_and_output_are_caveats(harmed: dict[str, dict[str, Any]]) -> None:
     """A forked child that exits is no caveat."""
-    rows = run(bench, "forks_well has_a_process threads prints", "-p", "arguments=bench.py:three")
-    assert all(row["valid"] for row in rows.values())
+    assert all(harmed[name]["valid"] for name in LEAVING)
     for name, caveat in (("threads", "threads"), ("prints", "output")):
-        assert caveat in {each["code"] for each in rows[name]["caveats"]}
+        assert caveat in {each["code"] for each in harmed[name]["caveats"]}
     for name in ("forks_well", "has_a_process"):
-        assert rows[name]["caveats"] == []
+        assert harmed[name]["caveats"] == []
 
 
 @pytest.mark.parametrize(
@@ -263,20 +289,10 @@ def test_usage_error_is_one_line_before_any_import(bench: Shell, words: list[str
     assert ended.status == 2 and said in ended.err and is_one_line(ended.err), ended.err
 
 
-def test_import_error_names_file_and_line(bench: Shell) -> None:
-    (bench.home / "broken.py").write_text("import os\n\nimport no_such_module\n")
-    (bench.home / "typo.py").write_text("def f(:\n")
-    (bench.home / "script.py").write_text("import sys\nsys.exit('usage')\n")
-    ended = bench.dyno("run", "calls", "-e", "broken.py:f,typo.py:f,script.py:f", *QUICK, "-o", bench.file)
-    assert ended.status == 3
-    reasons = [cell["why"] for cell in bench.shown()["cells"] if not cell["floor"]]
-    expected = [
-        ("broken.py", "ModuleNotFoundError: No module named 'no_such_module' ("),
-        ("typo.py", "SyntaxError"),
-        ("script.py", "SystemExit: usage ("),
-    ]
-    for why, (file, said) in zip(reasons, expected, strict=True):
-        assert said in why and file in why and "line" in why and "\n" not in why
+def test_import_error_names_file_and_line(harmed: dict[str, dict[str, Any]]) -> None:
+    for function, said in UNIMPORTABLE.items():
+        why = harmed[f"call:function={function}"]["why"]
+        assert said in why and function.partition(":")[0] in why and "line" in why and "\n" not in why
 
 
 def test_functions_run_from_modules_labels_and_relative_files(bench: Shell) -> None:
@@ -319,7 +335,7 @@ def an_environment(home: Path, text: str) -> Path:
 def test_gate_sides_import_from_their_own_environments(shell: Shell) -> None:
     (shell.home / "head" / "shop").mkdir(parents=True)
     (shell.home / "head" / "shop" / "__init__.py").write_text("def work(): return 3\n")
-    plan = 'suite = "calls"\nengine = ["shop:work"]\nsamples = 3\nbudget = 0.02\n'
+    plan = 'suite = "calls"\nengine = ["shop:work"]\nsamples = 1\nbudget = 0.02\n'
     (shell.home / "head" / "plan.toml").write_text(plan)
     for side, text in (("base", "def work(): return 1\n"), ("head", "def work(): return 2\n")):
         python = an_environment(shell.home / f"venv-{side}", text)
@@ -334,24 +350,21 @@ def test_gate_sides_import_from_their_own_environments(shell: Shell) -> None:
 
 
 SCRIPT = """
+import os, sys
 import dyno
 found = dyno.run("calls", ["bench.py:plain", "bench.py:loop"], params={"arguments": "bench.py:numbers"},
-                 samples=2, budget=0.05, path="r.json")
+                 samples=1, budget=0.05, path="r.json")
 print(sorted(row.engine for row in found.rows if row.valid))
+print(os.getpid(), 'bench' in sys.modules)
 """
 
 
-def test_calls_suite_runs_from_python(bench: Shell) -> None:
-    ended: Ended = bench.sh(sys.executable, "-c", SCRIPT)
+def test_calls_run_from_python_imports_module_in_workers_only(bench: Shell) -> None:
+    (bench.home / "bench.py").write_text(f"{BENCH}\nopen('pids.txt', 'a').write(f'{{os.getppid()}}\\n')\n")
+    ended = bench.sh(sys.executable, "-c", SCRIPT)
     assert ended.status == 0, ended.err
-    assert ended.out == "['call:function=bench.py:loop', 'call:function=bench.py:plain', 'noop']\n"
-
-
-def test_user_module_is_imported_in_workers_only(bench: Shell) -> None:
-    (bench.home / "bench.py").write_text(f"{BENCH}\nimport os\nopen('pids.txt', 'a').write(f'{{os.getppid()}}\\n')\n")
-    script = SCRIPT + "import os, sys; print(os.getpid(), 'bench' in sys.modules)"
-    ended = bench.sh(sys.executable, "-c", script)
-    assert ended.status == 0, ended.err
-    pid, imported = ended.out.split()[-2:]
+    rows, process = ended.out.splitlines()
+    assert rows == "['call:function=bench.py:loop', 'call:function=bench.py:plain', 'noop']"
+    pid, imported = process.split()
     # Workers are children of the run.
     assert imported == "False" and set((bench.home / "pids.txt").read_text().split()) == {pid}
