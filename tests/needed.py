@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,18 @@ def require(spec: EngineSpec) -> None:
         pytest.skip(f"engine {spec.name}: {spec.listing.untested}")
     if lacking := spec.explain_unavailability():
         unavailable(f"engine {spec.name} {lacking}")
+
+
+def available(port: str, engines: Iterable[str]) -> list[str]:
+    """The engines, each with at most one option, that can run here with this port."""
+    return [engine for engine in engines if is_available(port, engine)]
+
+
+def is_available(port: str, engine: str) -> bool:
+    name, _, option = engine.partition(":")
+    spec = registry.engine(name).reduce_to_port(port)
+    given = dict([option.split("=")] if option else [])
+    return not spec.listing.untested and spec.explain_unavailability(spec.resolve(given)) is None
 
 
 def used(suite: str, words: Sequence[object], params: Mapping[str, Any]) -> dict[str, Any]:

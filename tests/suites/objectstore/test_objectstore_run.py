@@ -15,6 +15,7 @@ from needed import require, used
 from shell import PATIENCE, Shell, is_one_line, wait_for
 
 from dyno import registry
+from dyno.engines.s3 import engines as s3
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -206,12 +207,19 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def mine(shell: Shell, served: Any) -> Any:
+def mine(served: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A client with the keys of the server's owner."""
     import boto3
 
-    keys = {"AWS_ACCESS_KEY_ID": served.address.user, "AWS_SECRET_ACCESS_KEY": served.address.password}
-    shell.given.update(keys, AWS_EC2_METADATA_DISABLED="true", no_proxy="127.0.0.1", NO_PROXY="127.0.0.1")
+    variables = {
+        "AWS_ACCESS_KEY_ID": served.address.user,
+        "AWS_SECRET_ACCESS_KEY": served.address.password,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "no_proxy": "127.0.0.1",
+        "NO_PROXY": "127.0.0.1",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     session = boto3.Session(served.address.user, served.address.password, region_name="us-east-1")
     return session.client("s3", endpoint_url=served.address.url)
 
@@ -219,7 +227,7 @@ def mine(shell: Shell, served: Any) -> Any:
 @pytest.mark.serial
 def test_a_burst_counts_throttled_and_failed_requests(shell: Shell, served: Any, mine: Any) -> None:
     # Long enough that thread switches on a slow machine are negligible.
-    throttle = Throttle(most=50, burst=500, over=15.0)
+    throttle = Throttle(most=50, burst=500, over=5.0)
     proxy = Proxy((served.address.host, served.address.port), throttle)
     with contextlib.closing(proxy):
         run(shell, f"s3:url={proxy.url}+client=thin", "--phases", "burst", burst=500, objects=20)
@@ -271,21 +279,41 @@ def test_next_run_removes_objects_of_killed_run(shell: Shell, served: Any, mine:
     assert bucket.there() == {"precious"} and bucket.uploads() == []
 
 
-@pytest.mark.parametrize("by", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "default", "profile other"])
-def test_endpoint_is_read_from_aws_environment_and_config(shell: Shell, served: Any, mine: Any, by: str) -> None:
-    if by.startswith("AWS"):
-        shell.given[by] = served.address.url
+def write_config(shell: Shell, monkeypatch: pytest.MonkeyPatch, profiles: dict[str, dict[str, str]]) -> None:
+    """Writes the configuration file of the AWS tools."""
+    config = shell.home / "aws-config"
+    lines = [
+        line
+        for name, settings in profiles.items()
+        for line in (f"[{name}]", *(f"{key} = {value}" for key, value in settings.items()))
+    ]
+    config.write_text("\n".join(lines))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+
+
+@pytest.mark.parametrize("by", ["AWS_ENDPOINT_URL", "AWS_CONFIG_FILE"])
+def test_endpoint_is_read_from_aws_environment_and_config(
+    shell: Shell, served: Any, mine: Any, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    engines = "s3"
+    if by == "AWS_ENDPOINT_URL":
+        monkeypatch.setenv(by, served.address.url)
     else:
-        config = shell.file.with_name("aws-config")
         keys = {"aws_access_key_id": served.address.user, "aws_secret_access_key": served.address.password}
-        arguments = {"endpoint_url": served.address.url, **keys}
-        config.write_text("".join([f"[{by}]\n", *(f"{name} = {value}\n" for name, value in arguments.items())]))
-        shell.given["AWS_CONFIG_FILE"] = str(config)
-    run(shell, "s3:profile=other" if by == "profile other" else "s3", "--phases", "head", objects=10)
-    assert [row["valid"] for row in rows(shell)] == [True]
-    shell.given["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
+        settings = {"endpoint_url": served.address.url, **keys}
+        write_config(shell, monkeypatch, {"default": settings, "profile other": settings})
+        engines = "s3,s3:profile=other"
+    run(shell, engines, "--phases", "head", objects=10)
+    assert {row["engine"]: row["valid"] for row in rows(shell)} == dict.fromkeys(engines.split(","), True)
+    monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")
     status, _, err = shell.run_here("run", "objectstore", "-e", "s3")
     assert status == 2 and is_one_line(err) and "needs a server or a bucket" in err
+
+
+@pytest.mark.parametrize("by", s3.ENDPOINTS)
+def test_endpoint_of_environment_is_read(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(by, "http://127.0.0.1:1")
+    assert s3.read_configured_url("") == "http://127.0.0.1:1"
 
 
 def test_a_failed_trial_leaves_no_objects(shell: Shell, served: Any, mine: Any) -> None:
@@ -302,37 +330,49 @@ def test_a_failed_trial_leaves_no_objects(shell: Shell, served: Any, mine: Any) 
     assert bucket.there() == {"precious"}
 
 
-@pytest.mark.parametrize("size", [1_000, 20_000])
-def test_a_wrong_body_voids_the_phase(shell: Shell, served: Any, mine: Any, size: int) -> None:
+def test_a_wrong_body_voids_the_phase(shell: Shell, served: Any, mine: Any) -> None:
     proxy = Proxy((served.address.host, served.address.port), lambda asked: None, spoils=True)
     with contextlib.closing(proxy):
-        run(shell, f"s3:url={proxy.url}+client=thin", "--phases", "head,get", size=size)
-    verdicts = {row["phase"]: (row["valid"], row["why"]) for row in rows(shell)}
-    assert verdicts["head"] == (True, None)
-    assert verdicts["get"][0] is False and "wrong body" in verdicts["get"][1]
+        run(shell, f"s3:url={proxy.url}+client=thin", "--phases", "head,get", size="1000,20000")
+    phases = rows(shell)
+    assert [row["phase"] for row in phases] == ["head", "head", "get", "get"]
+    for row in phases:
+        if row["phase"] == "head":
+            assert row["valid"]
+        else:
+            assert not row["valid"] and "wrong body" in row["why"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "options", "said"),
-    [
-        ({"AWS_ACCESS_KEY_ID": "AKIDYNOTESTKEY"}, "", "know the access key"),
-        ({"AWS_SECRET_ACCESS_KEY": "geheimesgeheimnis"}, "", "the secret key"),
-        ({}, "+region=eu-north-9", "not in eu-north-9"),
-        ({}, "+bucket=nobodys", "the bucket does not exist"),
-    ],
-)
+REFUSALS = {
+    "profile=wrong-key": "know the access key",
+    "profile=wrong-secret": "the secret key",
+    "region=eu-north-9": "not in eu-north-9",
+    "bucket=nobodys": "the bucket does not exist",
+}
+"""Maps an option to the reason of the refusal."""
+
+
 def test_errors_are_one_line_without_secrets(
-    shell: Shell, served: Any, mine: Any, changed: dict[str, str], options: str, said: str
+    shell: Shell, served: Any, mine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shell.given.update(changed)
+    user, password = served.address.user, served.address.password
+    profiles = {
+        "profile wrong-key": {"aws_access_key_id": "AKIDYNOTESTKEY", "aws_secret_access_key": password},
+        "profile wrong-secret": {"aws_access_key_id": user, "aws_secret_access_key": "geheimesgeheimnis"},
+    }
+    write_config(shell, monkeypatch, profiles)
+    engines = ",".join(f"s3:url={served.address.url}+{option}" for option in REFUSALS)
     words = ("--samples", "1", "--phases", "put", "-p", "size=1000", "-p", "inflight=1", "-o", shell.file)
-    status, out, err = shell.dyno("run", "objectstore", "-e", f"s3:url={served.address.url}{options}", *words)
+    status, out, err = shell.dyno("run", "objectstore", "-e", engines, *words)
     assert status == 3
-    (row,) = rows(shell)
-    assert row["why"].startswith("refused") and said in row["why"] and "\n" not in row["why"]
-    assert said in " ".join(out.split())
+    refused = rows(shell)
+    assert len(refused) == len(REFUSALS)
+    for row in refused:
+        (reason,) = (reason for option, reason in REFUSALS.items() if option in row["engine"])
+        assert row["why"].startswith("refused") and reason in row["why"] and "\n" not in row["why"]
+        assert reason in " ".join(out.split())
     every = out + err + shell.file.read_text()
-    for secret in ("AKIDYNOTESTKEY", "geheimesgeheimnis", served.address.password):
+    for secret in ("AKIDYNOTESTKEY", "geheimesgeheimnis", password):
         assert secret not in every
 
 
@@ -351,9 +391,16 @@ sent_bytes = 0.1
 """
 
 
-def test_charts_and_costs_are_reported(shell: Shell) -> None:
+@pytest.fixture(scope="module")
+def priced(shared_shell: Shell) -> Shell:
+    """A shell with the run file of several sizes of objects."""
+    run(shared_shell, "directory", "--phases", "put,get", size="1000,50000", inflight="1,4")
+    return shared_shell
+
+
+def test_charts_and_costs_are_reported(priced: Shell) -> None:
+    shell = priced
     (shell.home / "prices.toml").write_text(PRICES)
-    run(shell, "directory", "--phases", "put,get", size="1000,50000", inflight="1,4")
     phases = rows(shell)
     assert len(phases) == 2 * 2 * 2 and all(row["valid"] for row in phases)
     status, _, err = shell.dyno("plot", shell.file, "-o", "charts/")
@@ -379,9 +426,9 @@ def test_charts_and_costs_are_reported(shell: Shell) -> None:
 
 
 def test_stored_bytes_grow_with_number_of_objects(shell: Shell) -> None:
-    run(shell, "directory", "--phases", "put,list", objects="20,200", prefixes="1,3", size=5_000)
+    run(shell, "directory", "--phases", "put", objects="20,200", prefixes="1,3", size=5_000)
     phases = rows(shell)
-    assert len(phases) == 2 * 2 * 2 and all(row["valid"] for row in phases)
+    assert len(phases) == 2 * 2 and all(row["valid"] for row in phases)
     # 10 objects have `size` bytes.
     stored_bytes = {row["params"]["objects"]: row["facts"]["kept_bytes"] for row in phases}
     assert stored_bytes == {20: 10 * 5_000 + 10 * 1_000, 200: 10 * 5_000 + 190 * 1_000}
@@ -408,12 +455,3 @@ def test_unreadable_prices_are_a_one_line_error(priced: Shell, text: str, said: 
     (priced.home / "prices.toml").write_text(text)
     status, out, err = priced.dyno("show", priced.file, "--json", "--prices", "prices.toml")
     assert (status, out) == (2, "") and is_one_line(err) and said in err
-
-
-@pytest.fixture(scope="module")
-def priced(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """A shell with a run file."""
-    home = tmp_path_factory.mktemp("priced")
-    shell = Shell(home, home / "work")
-    run(shell, "directory", "--phases", "head")
-    return shell

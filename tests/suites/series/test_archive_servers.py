@@ -7,8 +7,6 @@ They listen on a port, unlike other servers. Tests with PostgreSQL cover the beh
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -196,22 +194,6 @@ def test_users_server_is_left_unchanged_by_a_run(running: Job, shell: Shell) -> 
     assert running.server.address.password not in said + shell.file.read_text()  # type: ignore[union-attr]
     assert held(running) == WHOLE
     assert stores(engine, server) == left
-
-
-def test_killed_trial_leaves_no_store_on_the_server(running: Job, shell: Shell) -> None:
-    engine, server = running.spec.name, running.server
-    left = stores(engine, server)
-    row = f"{engine}:url={url(running)}{'+replication=1' if engine == 'cassandra' else ''}"
-    # More than can be written before the trial is killed.
-    words = ("-p", "variables=200", "-p", "per_half_hour=2000", "--phases", "insert", "--samples", 1, "--retries", 0)
-    with shell.started("run", "series", "-e", row, *words, "-o", shell.file) as run:
-        assert wait_for(lambda: stores(engine, server) - left)
-        for pid in shell.workers():
-            os.kill(pid, signal.SIGKILL)
-        out, err = run.communicate()
-    assert "SIGKILL" in out
-    assert stores(engine, server) == left
-    assert "stays on" not in out + err
 
 
 @pytest.mark.claim("A user's server is left as it was and is not stopped")

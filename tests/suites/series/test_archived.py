@@ -105,8 +105,8 @@ def test_a_run_uses_pb_files(shell: Shell) -> None:
     place = shell.home / "lts"
     for pv in range(5):
         written(place / f"{pv}.pb", f"SR:{pv}", samples_of(pv))
-    given = ["-p", f"archive={place}", "-p", "batch=100", "-p", "reads=2", "-p", "watched=2"]
-    ended = shell.dyno("run", "series", "-e", "sqlite", *given, "--samples", 1, "-o", shell.file, "--overwrite")
+    words = ("--phases", "insert,extract-one-hot", "-p", f"archive={place}", "-p", "batch=100", "-p", "reads=2")
+    ended = shell.dyno("run", "series", "-e", "sqlite", *words, "--samples", 1, "-o", shell.file)
     assert ended.status == 0, ended.out + ended.err
     cells = shell.cells()
     assert all(cell["valid"] for cell in cells.values()), {key: cell["why"] for key, cell in cells.items()}

@@ -44,12 +44,6 @@ def test_ioc_events_are_all_archived_and_processes_end(shell: Shell) -> None:
     assert shell.strays() == [], "neither the IOC nor what an EPICS client starts beside itself"
 
 
-def test_live_phase_runs_only_if_named(shell: Shell) -> None:
-    ended = shell.dyno("run", "series", "-e", "sqlite", "-p", "variables=10", "--samples", "1", "-o", shell.file)
-    assert ended.status == 0, ended.err
-    assert "live" not in {cell["phase"] for cell in shell.shown()["cells"]}
-
-
 def test_live_phase_is_absent_without_its_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(live, "MODULES", ("softioc", "no_such_module"))
     with pytest.raises(Absent, match=r"needs no_such_module: .*pip install 'dyno-bench\[epics\]'"):
