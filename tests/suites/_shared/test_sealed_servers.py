@@ -29,9 +29,7 @@ SMALL: dict[str, dict[str, object]] = {
     "series": {"variables": 11, "per_half_hour": 100, "batch": 1_000},
 }
 CASES = [
-    ("postgresql", "records", "rand-key", "delete"),
     ("postgresql", "arrays", "read-sum-hot", "append"),
-    ("mariadb", "records", "rand-key", "delete"),
     ("mariadb", "series", "extract-all-hot", "visible"),
     ("redis", "records", "rand-key", "delete"),
     ("clickhouse", "series", "extract-all-hot", "visible"),
@@ -97,7 +95,7 @@ def test_later_trials_begin_with_copy_of_server_data(
     place: Path, engine: str, suite: str, read: str, change: str
 ) -> None:
     require(registry.engine(engine).reduce_to_port(registry.suite(suite).ports[0]))
-    for number in range(3):
+    for number in range(2):
         with trial(place / str(number), engine, suite) as one:
             before = list(one.job.server.pids())  # type: ignore[union-attr]
             one.measure(read)
