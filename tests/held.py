@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,18 @@ class Store:
             unavailable(f"engine {self}: {lacking}")
 
 
+def is_own(spec: EngineSpec) -> bool:
+    """Returns whether the engine is Dyno's own, rather than a plug-in's."""
+    opener = spec.opener.func if isinstance(spec.opener, partial) else spec.opener
+    return opener.__module__.startswith("dyno.engines.")
+
+
 def specs(port: str) -> list[EngineSpec]:
     """Every engine of Dyno's own that has the port and stores data."""
     return [
         spec.reduce_to_port(port)
         for spec in registry.engines()
-        if port in spec.ports
-        and not spec.floor
-        and spec.opener.__module__.startswith("dyno.engines.")
-        and not spec.listing.untested
+        if port in spec.ports and not spec.floor and is_own(spec) and not spec.listing.untested
     ]
 
 
@@ -57,6 +61,13 @@ def stores(every: Iterable[EngineSpec], options: Options) -> Iterator[Store]:
         for given in options.get(spec.name, ()):
             assert spec.default_tier is not None
             yield Store(spec, spec.default_tier, given)
+
+
+def at_default_tier_of_server(store: Store) -> bool:
+    """Returns False for other tiers of a server than its default. They differ in settings alone, which the suite sql
+    and the proofs of flushes check.
+    """
+    return store.spec.server is None or store.tier is store.spec.default_tier
 
 
 def unstored(spec: EngineSpec, port: str, home: Path) -> Callable[[str], AbstractContextManager[Any]]:

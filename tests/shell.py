@@ -190,10 +190,18 @@ class Shell:
         of = [at for at, cell in enumerate(header["cells"]) if engine in (None, cell["engine"])]
         return [line for line in lines if line.get("cell") in of]
 
-    def trials(self) -> dict[str, dict[str, Any]]:
-        """The last trial line of each row, by the row's label."""
+    def samples(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """The samples of each row's last trial by phase, by the row's label."""
         cells = results.load(self.file).cells
-        return {cells[line["cell"]].label: line for line in self.attempts()}
+        return {
+            cells[line["cell"]].label: {sample["phase"]: sample for sample in line["samples"]}
+            for line in self.attempts()
+        }
+
+    def invalid(self) -> list[tuple[str, str, str]]:
+        """Engine, phase and reason of each invalid cell of the run file."""
+        cells = self.shown()["cells"]
+        return [(cell["engine"], cell["phase"], cell["why"]) for cell in cells if not cell["valid"]]
 
     def planned(self) -> int:
         """The number of trials in the run file's plan, including null engines.

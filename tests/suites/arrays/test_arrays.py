@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from held import Options, Store, holds, specs, stores
+from held import Options, Store, at_default_tier_of_server, holds, specs, stores
 from needed import require
 
 from dyno import registry
@@ -41,7 +41,7 @@ OPTIONS: Options = {
 }
 
 
-@pytest.mark.parametrize("store", [*stores(SPECS, OPTIONS)], ids=str)
+@pytest.mark.parametrize("store", filter(at_default_tier_of_server, stores(SPECS, OPTIONS)), ids=str)
 def test_an_engine_passes_every_check_but_its_gaps(store: Store, place: Path) -> None:
     holds(store, place, port=PORT, look="slices-2")
 

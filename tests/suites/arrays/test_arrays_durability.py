@@ -15,6 +15,7 @@ from typing import Any
 
 import arrayswriter
 import pytest
+from held import is_own
 from needed import require, unavailable, with_this_dyno
 from shell import DISK
 
@@ -34,9 +35,7 @@ the previous one.
 ALONE = [
     spec.reduce_to_port(PORT)
     for spec in registry.engines()
-    if set(spec.ports) - {"ndarrays"} == {PORT}
-    and not spec.floor
-    and spec.opener.__module__.startswith("dyno.engines.")
+    if set(spec.ports) - {"ndarrays"} == {PORT} and not spec.floor and is_own(spec)
 ]
 """Engines whose durability no other suite tests."""
 

@@ -53,36 +53,36 @@ def need(engine: str) -> None:
     require(registry.engine(engine).reduce_to_port("arrays"))
 
 
-def run(shell: Shell, engines: str, *words: object, rows: int = ROWS) -> dict[tuple[str, str], dict[str, object]]:
-    """Returns the cells by engine and phase, all of which are valid."""
+Samples = dict[str, dict[str, Any]]
+"""The samples of an engine by phase."""
+
+
+def run(shell: Shell, engines: str, *words: object, rows: int = ROWS) -> dict[str, Samples]:
+    """Returns the samples of each engine."""
     params = few(*words, rows=rows)
     command = ("run", "arrays", "-e", engines, *params, "--samples", 1, "-o", shell.file, "--overwrite", *words)
     ended = shell.dyno(*command)
     assert ended.status == 0, ended.out + ended.err
-    cells = shell.cells()
-    assert all(cell["valid"] for cell in cells.values()), {key: cell["why"] for key, cell in cells.items()}
-    return cells
-
-
-def phases_of(cells: dict[tuple[str, str], dict[str, object]], engine: str) -> list[str]:
-    return [phase for name, phase in cells if name == engine]
+    assert shell.invalid() == []
+    return shell.samples()
 
 
 @pytest.fixture(scope="module")
-def trials(shared_shell: Shell) -> dict[str, dict[str, Any]]:
-    """The trial of each engine that is available here."""
-    trials = {}
+def samples_by_engine(shared_shell: Shell) -> dict[str, Samples]:
+    """The samples of all engines that are available here."""
+    samples = {}
     for rows, engines in ENGINES.items():
-        run(shared_shell, ",".join(available("arrays", engines)), rows=rows)
-        trials.update(shared_shell.trials())
-    return trials
+        samples.update(run(shared_shell, ",".join(available("arrays", engines)), rows=rows))
+    return samples
 
 
 @pytest.mark.parametrize(("engine", "rows"), [(engine, rows) for rows in ENGINES for engine in ENGINES[rows]])
-def test_all_phases_are_valid_and_cold_phases_cold(engine: str, rows: int, trials: dict[str, dict[str, Any]]) -> None:
+def test_all_phases_are_valid_and_cold_phases_cold(
+    engine: str, rows: int, samples_by_engine: dict[str, Samples]
+) -> None:
     need(engine)
     spec = registry.engine(engine)
-    samples = {sample["phase"]: sample for sample in trials[engine]["samples"]}
+    samples = samples_by_engine[engine]
     wanted = [name for name in PHASES if not (spec.in_memory and name.endswith("-cold"))]
     gaps = {gap.check for gap in spec.gaps}
     assert list(samples) == [name for name in wanted if name != "update-slice" or "updates" not in gaps]
@@ -100,12 +100,10 @@ def test_all_phases_are_valid_and_cold_phases_cold(engine: str, rows: int, trial
 
 def test_server_start_does_not_warm_cold_phases(shell: Shell) -> None:
     need("wendelin")
-    run(shell, "wendelin:blocks=ZBlk1+storage=zeo", "--phases", "write,read-sum-cold,read-sum-pandas-cold")
-    (line,) = shell.attempts("wendelin")
-    assert [(sample["phase"], sample["temperature"]) for sample in line["samples"][1:]] == [
-        ("read-sum-cold", "cold"),
-        ("read-sum-pandas-cold", "cold"),
-    ]
+    engine, phases = "wendelin:blocks=ZBlk1+storage=zeo", ["write", "read-sum-cold", "read-sum-pandas-cold"]
+    samples = run(shell, engine, "--phases", ",".join(phases))[engine]
+    assert list(samples) == phases
+    assert {samples[phase]["temperature"] for phase in phases[1:]} == {"cold"}
 
 
 @pytest.mark.parametrize(("engine", "limit_mib"), [("numpy_memmap", 160), ("wendelin:pages_mib=32", 256)])
@@ -119,9 +117,9 @@ def test_array_larger_than_memory_limit_is_summed(engine: str, limit_mib: int, s
         unavailable(str(why))
     rows = limit_bytes * 3 // 2 // ROW_BYTES + 1
     words = ("--phases", "write,read-sum-cold", "--confine", f"{limit_bytes / 2**30:g}")
-    assert phases_of(run(shell, engine, *words, rows=rows), engine) == ["write", "read-sum-cold"]
+    samples = run(shell, engine, *words, rows=rows)[engine]
+    assert list(samples) == ["write", "read-sum-cold"]
     (line,) = shell.attempts(engine.partition(":")[0])
-    samples = {sample["phase"]: sample for sample in line["samples"]}
     assert samples["read-sum-cold"]["temperature"] == "cold"
     # By then, the rows that exceeded the first phase's budget are inserted too.
     assert samples["read-sum-cold"]["facts"]["array_bytes"] > 1.5 * limit_bytes
@@ -131,10 +129,8 @@ def test_array_larger_than_memory_limit_is_summed(engine: str, limit_mib: int, s
 def test_appends_are_limited_to_rows_left_to_append(shell: Shell) -> None:
     need("parquet")
     # The number of appends is at most the number of rows left to append.
-    run(shell, "parquet", "--phases", "write,append", "-p", "appends=1000")
-    for line in shell.attempts("parquet"):
-        append = next(sample for sample in line["samples"] if sample["phase"] == "append")
-        assert (append["operations"], append["items"]) == (ROWS // 100, ROWS // 100)
+    samples = run(shell, "parquet", "--phases", "write,append", "-p", "appends=1000")["parquet"]
+    assert samples["append"]["operations"] == samples["append"]["items"] == ROWS // 100
 
 
 def test_single_phases_without_write_find_table_loaded(shell: Shell) -> None:
@@ -142,7 +138,7 @@ def test_single_phases_without_write_find_table_loaded(shell: Shell) -> None:
     phases = ["read-sum-cold", "read-sum-hot", "append"]
     # The second trial begins with a copy of the first one's table.
     words = ("--phases", ",".join(phases), "--samples", 2, "-p", "column=explanation_uid")
-    assert phases_of(run(shell, "numpy_memmap", *words), "numpy_memmap") == phases
+    assert list(run(shell, "numpy_memmap", *words)["numpy_memmap"]) == phases
 
 
 def test_slightly_wrong_sum_voids_the_cell(shell: Shell) -> None:

@@ -33,8 +33,8 @@ ENGINES = {
     ),
 }
 """The engines to run, by the number of clients."""
-Trials = dict[str, dict[str, Any]]
-"""The trial of each engine."""
+Samples = dict[str, dict[str, dict[str, Any]]]
+"""The samples of each engine by phase."""
 
 
 def need(engine: str) -> str:
@@ -55,25 +55,25 @@ def words(pid: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def runs(shared_shell: Shell) -> dict[int, Trials]:
-    """The trials by the number of clients, of all engines that are available here."""
-    runs: dict[int, Trials] = {}
+def runs(shared_shell: Shell) -> dict[int, Samples]:
+    """The samples by the number of clients, of all engines that are available here."""
+    runs: dict[int, Samples] = {}
     for clients, engines in ENGINES.items():
         names = ",".join(available("objects", engines))
         flags = ("--samples", 1, "--clients", clients, "--budget", 30, "--overwrite")
         ended = shared_shell.dyno("run", "objects", "-e", names, *FEW, *flags, "-o", shared_shell.file)
         assert ended.status == 0, ended
         assert shared_shell.strays() == []
-        runs[clients] = shared_shell.trials()
+        runs[clients] = shared_shell.samples()
     return runs
 
 
 @pytest.mark.parametrize(
     ("engine", "clients"), [(engine, clients) for clients in ENGINES for engine in ENGINES[clients]]
 )
-def test_every_phase_of_every_storage_is_valid(engine: str, clients: int, runs: dict[int, Trials]) -> None:
+def test_every_phase_of_every_storage_is_valid(engine: str, clients: int, runs: dict[int, Samples]) -> None:
     name = need(engine)
-    samples = {sample["phase"]: sample for sample in runs[clients][engine]["samples"]}
+    samples = runs[clients][engine]
     absent = {"conflicts"} if clients == 1 else set()
     if name in ("mappingstorage", "demostorage"):
         absent |= {"read-device", "blob-write", "blob-read"}

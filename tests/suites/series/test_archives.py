@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from held import Options, Store, holds, specs, stores
+from held import Options, Store, at_default_tier_of_server, holds, specs, stores
 
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites.series import samples
@@ -34,7 +34,7 @@ SOAKED = ("hbase",)
 STORES = [
     pytest.param(store, marks=pytest.mark.soak if store.spec.name in SOAKED else ())
     for store in stores(SPECS, OPTIONS)
-    if store.spec.name not in SLOW or store.tier is list(store.spec.tiers)[-1]
+    if (store.tier is list(store.spec.tiers)[-1] if store.spec.name in SLOW else at_default_tier_of_server(store))
 ]
 
 

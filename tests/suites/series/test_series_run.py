@@ -57,12 +57,8 @@ def run(shell: Shell, engines: str, *words: object, **given: int) -> dict[str, S
     command = ("run", "series", "-e", engines, *params, "--samples", 1, "-o", shell.file, "--overwrite", *words)
     ended = shell.dyno(*command)
     assert ended.status == 0, ended.out + ended.err
-    cells = shell.cells()
-    assert all(cell["valid"] for cell in cells.values()), {key: cell["why"] for key, cell in cells.items()}
-    return {
-        engine: {sample["phase"]: sample for sample in trial["samples"] if not sample["void"]}
-        for engine, trial in shell.trials().items()
-    }
+    assert shell.invalid() == []
+    return shell.samples()
 
 
 @pytest.fixture(scope="module")

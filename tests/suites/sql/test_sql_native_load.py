@@ -123,10 +123,8 @@ def trials(shared_shell: Shell) -> dict[str, dict[str, Any]]:
         "operations=300",
         status=1,
     )
-    cells = shared_shell.cells()
-    assert all(cell["valid"] for (_, phase), cell in cells.items() if phase != "repeated"), cells
-    trials = shared_shell.trials().items()
-    return {row: {sample["phase"]: sample for sample in trial["samples"]} for row, trial in trials}
+    assert {phase for _, phase, _ in shared_shell.invalid()} == {"repeated"}
+    return shared_shell.samples()
 
 
 @pytest.mark.parametrize("engine", SERVERS)

@@ -10,14 +10,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from threading import Barrier, Thread
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 from held import Options, Store, holds, specs, stores
+from shell import DISK
 
 from dyno import registry
+from dyno.contracts.engine import Server
 from dyno.contracts.model import Refused, Tier, Wrong
 from dyno.contracts.suite import Job
 from dyno.engines.sqlite.sql import Sql as Sqlite
@@ -51,17 +54,34 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.fixture(params=DEFAULTS, ids=str)
-def clients(request: pytest.FixtureRequest, place: Path, stack: ExitStack) -> Any:
-    """Opens clients of one engine, each with its own session."""
+class Serving(NamedTuple):
+    store: Store
+    place: Path
+    server: Server | None
+
+
+@pytest.fixture(scope="module", params=DEFAULTS, ids=str)
+def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
+    """An engine with its server, if it has one, for several tests with a store each."""
     store: Store = request.param
     store.need()
-    spec, options = store.spec, store.spec.resolve(store.given)
-    server = spec.create_server(place / "server", store.tier, options, 2)
-    if server is not None:
-        stack.enter_context(closing(server)).start()
-    job = Job(spec, place / "store", store.tier, options, {}, seed=1, clients=2, server=server)
-    job.home.mkdir()
+    with ExitStack() as stack:
+        place = Path(
+            stack.enter_context(TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None))
+        )
+        place.chmod(0o755)
+        server = store.spec.create_server(place / "server", store.tier, store.spec.resolve(store.given), 2)
+        if server is not None:
+            stack.enter_context(closing(server)).start()
+        yield Serving(store, place, server)
+
+
+@pytest.fixture
+def clients(serving: Serving, stack: ExitStack) -> Any:
+    """Opens clients of one engine, each with its own session."""
+    store, place, server = serving
+    home = Path(mkdtemp(dir=place))
+    job = Job(store.spec, home, store.tier, store.spec.resolve(store.given), {}, seed=1, clients=2, server=server)
     engine = stack.enter_context(closing(job.open(job.home)))
     return lambda *session: job.port(engine, *session)
 
@@ -75,12 +95,10 @@ def test_two_client_checks_pass(clients: Any, check: str) -> None:
 STRICTEST = {"postgresql": "serializable", "mariadb": "serializable"}
 
 
-def test_conflicting_transaction_is_aborted_and_rolled_back(
-    clients: Any, stack: ExitStack, request: pytest.FixtureRequest
-) -> None:
+def test_conflicting_transaction_is_aborted_and_rolled_back(clients: Any, serving: Serving, stack: ExitStack) -> None:
     """Two transactions read two rows, and then each changes one: DuckDB's the same one, others the one that the other
     has read."""
-    store: Store = request.node.callspec.params["clients"]
+    store = serving.store
     if any(gap.check == "rollback" for gap in store.spec.gaps):
         pytest.skip("has no transactions")
     checking = stack.enter_context(closing(clients()))
