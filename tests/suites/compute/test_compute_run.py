@@ -31,18 +31,17 @@ def need(*engines: str) -> None:
 
 def test_libraries_are_valid_and_report_unsupported_operations(shell: Shell) -> None:
     need(*LIBRARIES)
-    words = ("-e", ",".join(LIBRARIES), "-p", "size=200,2_000", "-p", "dtype=float64", *SMALL)
+    words = ("-e", ",".join(LIBRARIES), "-p", "size=200", "-p", "dtype=float64", *SMALL)
     ended = shell.dyno("run", "compute", *words, "-o", shell.file)
     assert ended.status == 0, ended.out + ended.err
     cells = shell.shown()["cells"]
     assert all(cell["valid"] for cell in cells), [cell["why"] for cell in cells if not cell["valid"]]
     for engine in LIBRARIES:
         gaps = {gap.check for gap in registry.engine(engine).reduce_to_port("compute").gaps}
-        phases = [cell["phase"] for cell in cells if cell["engine"] == engine and cell["params"]["size"] == 200]
+        phases = [cell["phase"] for cell in cells if cell["engine"] == engine]
         assert phases == [name for name in ("first-result", *OPERATIONS) if name not in gaps]
     assert "Dyno's own process has imported NumPy before" in ended.out
     assert "SQLite has no aggregate for a correlation" in ended.out
-    assert "p50 of the latency by size" in ended.out
     for line in shell.attempts("polars"):
         assert all(sample["facts"]["threads"] >= 1 for sample in line["samples"])
         (first,) = (sample for sample in line["samples"] if sample["phase"] == "first-result")
@@ -62,6 +61,7 @@ def test_out_of_memory_ends_curve_and_run_continues(shell: Shell) -> None:
     words = ("-e", "numpy", "-p", f"{sizes},5_000", *words[4:])
     ended = shell.dyno("run", "compute", *words, "-o", shell.file, "--overwrite")
     assert "numpy stops at size = 5,000: at 200,000,000 out-of-memory" in ended.out
+    assert "p50 of the latency by size" in ended.out
     shown = shell.dyno("plot", shell.file, "--chart", "sweep:size", "-o", shell.home / "sweep.svg")
     assert shown.status == 0, shown.err
     assert shell.left() == [] and shell.strays() == []
@@ -72,7 +72,7 @@ def test_killed_dask_worker_is_reported_and_trial_retried(shell: Shell) -> None:
     from distributed import Client
 
     # The phase ends by its number of operations, not by time.
-    phase = ("-p", "size=100", "-p", "repeats=250", "--phases", "avg", "--budget", 200)
+    phase = ("-p", "size=100", "-p", "repeats=150", "--phases", "avg", "--budget", 200)
     words = ("-e", "dask:workers=2", *phase, "--samples", 1)
     with shell.started("run", "compute", *words, "-o", shell.file) as running:
         assert wait_for(lambda: scheduler(shell.work))
