@@ -295,14 +295,14 @@ def write_config(shell: Shell, monkeypatch: pytest.MonkeyPatch, profiles: dict[s
 def test_endpoint_is_read_from_aws_environment_and_config(
     shell: Shell, served: Any, mine: Any, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    engines = "s3"
+    engines = "s3:client=thin"
     if by == "AWS_ENDPOINT_URL":
         monkeypatch.setenv(by, served.address.url)
     else:
         keys = {"aws_access_key_id": served.address.user, "aws_secret_access_key": served.address.password}
         settings = {"endpoint_url": served.address.url, **keys}
         write_config(shell, monkeypatch, {"default": settings, "profile other": settings})
-        engines = "s3,s3:profile=other"
+        engines = "s3:client=thin,s3:client=thin+profile=other"
     run(shell, engines, "--phases", "head", objects=10)
     assert {row["engine"]: row["valid"] for row in rows(shell)} == dict.fromkeys(engines.split(","), True)
     monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")

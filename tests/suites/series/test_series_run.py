@@ -105,8 +105,11 @@ def test_all_engines_have_the_same_digest(trials: list[dict[str, Samples]]) -> N
         assert len(digests) == 1, by_engine.keys()
 
 
+@pytest.mark.nightly
 def test_cassandra_node_matches_digest_of_other_engines(shell: Shell) -> None:
-    """Only hot phases: the server starts slowly, and each cold phase would start it again."""
+    """Only hot phases: the server starts slowly, and each cold phase would start it again. `test_archive_servers.py`
+    runs these phases on a node that its tests share.
+    """
     require(registry.engine("cassandra").reduce_to_port("series"))
     names = ["insert", "extract-one-hot", "extract-all-hot", "latest-hot"]
     trials = run(shell, "cassandra,sqlite", "--phases", ",".join(names), variables=20)
