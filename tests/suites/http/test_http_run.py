@@ -206,10 +206,8 @@ def test_http_error_to_reference_request_is_refused(shell: Shell) -> None:
     assert row["why"].startswith("refused in fresh") and "HTTP 404" in row["why"]
 
 
-def test_a_request_has_its_method_body_and_headers(
-    shell: Shell, plain: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("API_KEY", "X-Api-Key: geheimnis")
+def test_a_request_has_its_method_body_and_headers(shell: Shell, plain: Scripted) -> None:
+    shell.given["API_KEY"] = "X-Api-Key: geheimnis"
     (engine,) = site(plain)[1:]
     words = ("-p", "method=POST,PUT", "-p", r'send={"a":1\,"b":2}', "-p", r"header=Content-Type: text/x\nX-Two: 2")
     run(shell, "-e", f"{engine}+secret=env:API_KEY", "--phases", "fresh", "-p", "inflight=2", *words)

@@ -286,8 +286,10 @@ def test_an_address_without_a_database_measures_nothing(
     own: Own, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = own.url.removesuffix("own") + ("?dbname=" if own.engine == "postgresql" else "")
-    monkeypatch.setenv(own.variable, nowhere)
-    ended = shell.dyno(*command(shell, own, "write-only"))
+    # A variable of its own, because Dyno reads each only once in a process.
+    monkeypatch.setenv("NOWHERE_" + own.variable, nowhere)
+    row = own.row.replace(own.variable, "NOWHERE_" + own.variable)
+    ended = shell.dyno(*(row if word == own.row else word for word in command(shell, own, "write-only")))
     assert ended.status == 3, ended
     (attempt,) = shell.attempts()
     # To PostgreSQL's client library, a database that doesn't exist is a failed connection.
