@@ -39,9 +39,10 @@ OPTIONS: Options = {
         {"blocks": "ZBlk1", "storage": "zeo"},
     ],
 }
+STORES = [store for store in stores(SPECS, OPTIONS) if at_default_tier_of_server(store)]
 
 
-@pytest.mark.parametrize("store", filter(at_default_tier_of_server, stores(SPECS, OPTIONS)), ids=str)
+@pytest.mark.parametrize("store", STORES, ids=str)
 def test_an_engine_passes_every_check_but_its_gaps(store: Store, place: Path) -> None:
     holds(store, place, port=PORT, look="slices-2")
 

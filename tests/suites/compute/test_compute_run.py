@@ -72,7 +72,7 @@ def test_killed_dask_worker_is_reported_and_trial_retried(shell: Shell) -> None:
     from distributed import Client
 
     # The phase ends by its number of operations, not by time.
-    phase = ("-p", "size=100", "-p", "repeats=150", "--phases", "avg", "--budget", 200)
+    phase = ("-p", "size=100", "-p", "repeats=80", "--phases", "avg", "--budget", 200)
     words = ("-e", "dask:workers=2", *phase, "--samples", 1)
     with shell.started("run", "compute", *words, "-o", shell.file) as running:
         assert wait_for(lambda: scheduler(shell.work))
