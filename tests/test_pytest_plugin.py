@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import junitparser
@@ -29,14 +30,48 @@ def test_sum(dyno_bench, size):
 QUICK = ("--dyno-seconds", "0.02", "--dyno-samples", "6")
 
 
+OPTIONS = ("-q", "-p", "dyno.pytest_plugin", "-p", "no:cacheprovider", *QUICK)
+TWO_WORKERS = ("-p", "xdist", "-n", "2")
+# The plug-ins of other installed packages take longer to import than most sessions.
+NO_OTHER_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+@pytest.fixture(scope="module")
+def forks(processes: None) -> Iterator[subprocess.Popen[str]]:
+    """A process that forks one for each session of pytest."""
+    with subprocess.Popen(
+        [sys.executable, TESTS / "pytest_forks.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+
+
 @pytest.fixture
-def project(shell: Shell) -> Any:
+def project(shell: Shell, forks: subprocess.Popen[str]) -> Any:
     """Runs pytest on a test file with this text, in a directory of its own."""
 
     def run(text: str, *words: object) -> Ended:
+        assert forks.stdin is not None and forks.stdout is not None
         (shell.home / "test_mine.py").write_text(text)
-        plugin = ("-p", "dyno.pytest_plugin", "-p", "no:cacheprovider")
-        return shell.sh(sys.executable, "-m", "pytest", "-q", *plugin, *QUICK, *words)
+        # The modules of the plug-in are imported before pytest can rewrite their assertions.
+        arguments = [*OPTIONS, *map(str, words), "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        environment = {**shell.environment(), **NO_OTHER_PLUGINS}
+        request = {"home": str(shell.home), "words": arguments, "environment": environment}
+        forks.stdin.write(json.dumps(request) + "\n")
+        forks.stdin.flush()
+        status = int(forks.stdout.readline())
+        return Ended(status, (shell.home / "out").read_text(), (shell.home / "err").read_text())
+
+    return run
+
+
+@pytest.fixture
+def fresh_project(shell: Shell) -> Any:
+    """Runs pytest as `project` does, but in a process that has imported nothing."""
+
+    def run(text: str, *words: object) -> Ended:
+        (shell.home / "test_mine.py").write_text(text)
+        shell.given |= NO_OTHER_PLUGINS
+        return shell.sh(sys.executable, "-m", "pytest", *OPTIONS, *words)
 
     return run
 
@@ -119,7 +154,7 @@ def test_c(dyno_bench): dyno_bench(tuple)
 def test_a_test_may_have_its_own_margin(project: Any, shell: Shell) -> None:
     assert project(MARKED.replace("900000%", "90%"), "--dyno-save", "base.json").status == 0
     scale(shell, "fast.json", 1 / 100)
-    ended = project(MARKED, "--dyno-baseline", "fast.json", "--dyno-margin", "150%")
+    ended = project(MARKED, "--dyno-baseline", "fast.json", "--dyno-margin", "150%", "--dyno-metric", "cpu")
     assert ended.status == 1 and "1 failed, 1 passed, 1 error" in ended.out, ended.out
     assert "test_a: @pytest.mark.dyno: margin 900000%: expected a percentage over 0 and up to 100,000" in ended.out
     assert "test_c is slower than the baseline allows (150%)" in ended.out
@@ -134,11 +169,11 @@ def test_it(dyno_bench):
 """
 
 
-def test_peak_memory_is_a_metric(project: Any, shell: Shell) -> None:
-    assert project(HOLDS.replace("MIB", "1"), "--dyno-save", "base.json").status == 0
+def test_peak_memory_is_a_metric(fresh_project: Any) -> None:
+    assert fresh_project(HOLDS.replace("MIB", "1"), "--dyno-save", "base.json").status == 0
     words = ("--dyno-baseline", "base.json", "--dyno-metric", "memory", "--dyno-margin", "50%")
-    assert project(HOLDS.replace("MIB", "1"), *words).status == 0
-    more = project(HOLDS.replace("MIB", "400"), *words)
+    assert fresh_project(HOLDS.replace("MIB", "1"), *words).status == 0
+    more = fresh_project(HOLDS.replace("MIB", "400"), *words)
     assert more.status == 1 and "needs more memory than the baseline allows (50%)" in more.out, more.out
     assert "MiB memory" in more.out and "Ratios of memory, before to after" in more.out
 
@@ -177,16 +212,16 @@ def saved(shell: Shell) -> set[str]:
 
 
 def test_xdist_worker_measurements_are_saved_printed_and_judged(project: Any, shell: Shell) -> None:
-    ended = project(TWO, "-n", "2", "--dyno-save", "base.json")
+    ended = project(TWO, *TWO_WORKERS, "--dyno-save", "base.json")
     assert ended.status == 0, ended.out
     assert saved(shell) == {"test_mine.py::test_a", "test_mine.py::test_b"}
     assert "test_b: " in ended.out and "95 %" in ended.out
     scale(shell, "fast.json", 1e-3)
-    failed = project(TWO, "-n", "2", "--dyno-baseline", "fast.json")
+    failed = project(TWO, *TWO_WORKERS, "--dyno-baseline", "fast.json")
     assert failed.status == 1 and failed.out.count("slower than the baseline allows") >= 2
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "2")])
+@pytest.mark.parametrize("words", [(), TWO_WORKERS])
 def test_run_without_measurements_fails_and_keeps_baseline(
     project: Any, shell: Shell, words: tuple[str, ...]
 ) -> None:
@@ -248,9 +283,9 @@ async def nap(seconds):
     await asyncio.sleep(seconds)
     return seconds
 def test_alone(dyno_bench):
-    assert 1e6 < dyno_bench(nap, [0.001], check=lambda seconds, answer: answer == seconds).time.median < 3e6
+    assert dyno_bench(nap, [0.02], check=lambda seconds, answer: answer == seconds).time.median > 0.02e9
 def test_together(dyno_bench):
-    assert dyno_bench(nap, [0.001], inflight=20).time.median < 0.4e6
+    assert dyno_bench(nap, [0.02], inflight=20).time.median < 0.02e9
 def test_plain(dyno_bench): dyno_bench(dict, inflight=2)
 def test_inside(dyno_bench):
     async def test(): dyno_bench(nap, [0.001])
@@ -291,7 +326,7 @@ def test_b(dyno_bench): dyno_bench(list)
 MARGIN = ("--dyno-margin", "100%", "--dyno-metric", "cpu")
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "2")])
+@pytest.mark.parametrize("words", [(), TWO_WORKERS])
 def test_recorded_figures_are_saved_shown_and_compared(project: Any, shell: Shell, words: tuple[str, ...]) -> None:
     first = project(FIGURES.replace("SIZE", "1000"), "--dyno-save", "base.json", *words)
     assert first.status == 0 and "test_a: compressed 1,000 B" in first.out and "test_a: ratio 2.5" in first.out
@@ -389,8 +424,10 @@ def test_invalid_baseline_or_option_fails_before_any_test(
     assert ended.status == 4 and line in ended.out + ended.err
 
 
-def test_measuring_modules_are_imported_only_when_needed(project: Any) -> None:
-    ended = project("import sys\ndef test_it(): assert not {'dyno.library', 'dyno.measure'} & set(sys.modules)\n")
+def test_measuring_modules_are_imported_only_when_needed(fresh_project: Any) -> None:
+    ended = fresh_project(
+        "import sys\ndef test_it(): assert not {'dyno.library', 'dyno.measure'} & set(sys.modules)\n"
+    )
     assert ended.status == 0, ended.out
 
 
