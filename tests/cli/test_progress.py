@@ -24,7 +24,7 @@ from dyno.runner import plan
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-RUN = (*COMMAND, "run", "records", "-e", "memory", *small(samples=3), "-o", "r.json")
+RUN = (*COMMAND, "run", "records", "-e", "memory", *small(samples=2), "-o", "r.json")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 TABLE = re.compile(r"engine +get")
 
@@ -51,14 +51,19 @@ def plain(sent: str) -> str:
     return CONTROL.sub("", sent)
 
 
-@pytest.mark.parametrize("columns", [160, 80])
-def test_terminal_shows_progress_and_then_the_table(shell: Shell, columns: int) -> None:
-    status, sent = on_terminal(shell, *RUN, columns=columns)
+@pytest.fixture(scope="module")
+def sent(shared_shell: Shell) -> str:
+    """Everything that a run sends to a terminal of 80 columns."""
+    status, sent = on_terminal(shared_shell, *RUN, columns=80)
     assert status == 0
+    return sent
+
+
+def test_terminal_shows_progress_and_then_the_table(shared_shell: Shell, sent: str) -> None:
     # The part before the table, which also counts trials.
     progress, _, rest = plain(sent).partition("records: records=300")
     assert rest, sent
-    assert re.search(rf"\b\d+/{shell.planned()}\b", progress), "trials done, of all"
+    assert re.search(rf"\b\d+/{shared_shell.planned()}\b", progress), "trials done, of all"
     assert re.search(r"about \d:\d\d left", progress)
     assert "memory (volatile), block 1" in progress
     assert "tier volatile, not crash-safe: " in rest
@@ -67,8 +72,7 @@ def test_terminal_shows_progress_and_then_the_table(shell: Shell, columns: int) 
     assert plain(sent).count("Written to r.json") == 1
 
 
-def test_progress_is_erased_before_the_table(shell: Shell) -> None:
-    _, sent = on_terminal(shell, *RUN)
+def test_progress_is_erased_before_the_table(sent: str) -> None:
     *_, after = sent.rpartition(" left ")
     # Finally the display's line is erased and the cursor is shown again.
     assert re.match(r"[^\r\n]*\r\n\x1b\[\?25h\r\x1b\[1A\x1b\[2K", after), after[:200]
@@ -101,15 +105,6 @@ def test_redirected_stderr_has_no_progress(shell: Shell) -> None:
     assert Path(shell.home, "err.txt").read_text() == "Written to r.json\n"
     assert TABLE.search(plain(sent))
     assert "left" not in plain(sent)
-
-
-def test_without_a_terminal_there_is_no_progress(shell: Shell) -> None:
-    status, out, err = shell.sh(*RUN)
-    assert status == 0
-    assert err == "Written to r.json\n"
-    assert TABLE.search(out)
-    assert "\x1b" not in out
-    assert "\r" not in out
 
 
 def test_long_run_reports_progress_lines_without_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from shell import FAULTY, Shell, is_one_line, small, wait_for
 from dyno.host import keep_awake
 from dyno.host.keep_awake import CannotKeepAwake
 
-PLAN = ("run", "records", "-e", "waiter,memory", *small(samples=3))
+PLAN = ("run", "records", "-e", "waiter,memory", *small(samples=2))
 CORES = sorted(os.sched_getaffinity(0))
 
 

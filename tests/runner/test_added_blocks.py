@@ -332,14 +332,18 @@ def told(shell: Shell, text: str) -> bool:
 
 
 def test_run_file_records_ending_narrow(shell: Shell) -> None:
-    ended = shell.dyno(*STEADY, "--samples", 3, "-o", shell.file)
+    command = (*STEADY, "--samples", 3, "-o", shell.file)
+    ended = shell.dyno(*command)
     assert ended.status == 0, ended
     assert (ending(shell), begun(shell), shell.shown()["complete"]) == ("narrow", 3, True)
     assert "The time was up" not in ended.err
     assert told(shell, "3 of 3 trials of each row")
     assert not told(shell, "Not complete")
     before = shell.file.read_bytes()
-    assert shell.dyno(*STEADY, "--samples", 3, "-o", shell.file, "--resume").status == 0
+    assert shell.dyno(*command, "--resume").status == 0
+    status, out, err = shell.dyno(*command, "--until", "50%", "--resume")
+    assert (status, out) == (2, "")
+    assert err.strip().endswith("can't be resumed: it was made by another plan (until was 1.0)")
     assert shell.file.read_bytes() == before
 
 
@@ -360,21 +364,12 @@ def test_timed_out_until_run_names_a_wide_row(shell: Shell) -> None:
     assert (ending(shell), shell.shown()["complete"]) == ("time", True)
 
 
-def test_resume_with_other_until_is_refused(shell: Shell) -> None:
-    assert shell.dyno(*STEADY, "--samples", 1, "--within", 1, "-o", shell.file).status == 0
-    changed = [word if word != "100%" else "50%" for word in STEADY]
-    status, out, err = shell.dyno(*changed, "--samples", 1, "--within", 1, "-o", shell.file, "--resume")
-    assert (status, out) == (2, "")
-    assert err.strip().endswith("can't be resumed: it was made by another plan (until was 1.0)")
-
-
 def test_sigint_leaves_until_run_incomplete_and_resumable(shell: Shell) -> None:
     gate = shell.home / "gate"
     gate.mkdir()
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
-    # The waiting engine's rate is steady: six blocks are enough.
-    wish = ("--until", "100%", "--within", 40)
-    command = ("run", "records", "-e", "waiter", *small(samples=6), *wish, "-o", shell.file)
+    wish = ("--until", "100%", "--within", 20)
+    command = ("run", "records", "-e", "waiter", *small(samples=3), *wish, "-o", shell.file)
     with shell.started(*command) as process:
         assert wait_for(lambda: len(list(gate.glob("arrived-*"))) == 2), process.poll()
         os.killpg(process.pid, signal.SIGINT)
