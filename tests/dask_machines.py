@@ -44,9 +44,22 @@ class Machines:
         self._port, self._host = free_port(host), host
         self.address = f"{kind}://{host}:{self._port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._names = names
+        self._start_all()
+
+    def _start_all(self) -> None:
         self.start_scheduler()
-        for name in names:
+        for name in self._names:
             self.start(name)
+
+    def restart_ended(self) -> None:
+        """Starts the workers that a test killed; all of them, if it killed the scheduler."""
+        if self.processes["scheduler"].poll() is not None:
+            self.close()
+            self._start_all()
+        for name in self._names:
+            if self.processes[name].poll() is not None:
+                self.start(name)
 
     def _tls(self) -> list[str]:
         if self._authority is None:

@@ -32,17 +32,21 @@ SERVERS = ("redis", "postgresql", "mariadb")
 HERE = "127.0.0.1"
 
 
-@pytest.fixture
-def machines(shell: Shell, tmp_path: Path) -> Iterator[Machines]:
+@pytest.fixture(scope="module")
+def shared_machines(shared_shell: Shell) -> Iterator[Machines]:
     if find_spec("distributed") is None:
         unavailable("Dask is not installed")
-    home = tmp_path / "dask"
-    home.mkdir()
-    running = Machines(home, ["one", "two"], shell.environment())
+    running = Machines(shared_shell.home, ["one", "two"], shared_shell.environment())
     try:
         yield running
     finally:
         running.close()
+
+
+@pytest.fixture
+def machines(shared_machines: Machines) -> Iterator[Machines]:
+    yield shared_machines
+    shared_machines.restart_ended()
 
 
 def command(shell: Shell, machines: Machines, engine: str, **plan: object) -> list[object]:
@@ -68,11 +72,14 @@ def left_behind(machines: Machines) -> list[str]:
 @pytest.mark.parametrize("engine", SERVERS)
 def test_clients_on_two_machines_form_one_sample(shell: Shell, machines: Machines, engine: str, load: str) -> None:
     require(registry.engine(engine))
-    pace = {"rate": 400, "duration": 2} if load == "native" else {"duration": 2}
+    pace = {"rate": 400, "duration": 1} if load == "native" else {"duration": 1, "phases": "mixed,rand-key"}
     ended = shell.dyno(*command(shell, machines, engine, load=load, **pace))
     assert ended.status == 0, ended
     (attempt,) = shell.attempts()
-    (sample,) = attempt["samples"]
+    sample, *closed_loops = attempt["samples"]
+    for closed_loop in closed_loops:
+        # The clock stops for inputs and checks between batches, and the phase is one batch.
+        assert closed_loop["elapsed_ns"] > 0.9 * closed_loop["wall_ns"]
     assert sample["void"] is None and sample["load"] == load
     told: dict[str, Any] = sample["machines"]
     assert sorted(told) == ["one", "two"]
@@ -92,15 +99,6 @@ def test_clients_on_two_machines_form_one_sample(shell: Shell, machines: Machine
     assert left_behind(machines) == []
 
 
-def test_remote_closed_loop_reads_run_in_one_batch(shell: Shell, machines: Machines) -> None:
-    require(registry.engine("postgresql"))
-    ended = shell.dyno(*command(shell, machines, "postgresql", phases="rand-key", duration=2, load="library"))
-    assert ended.status == 0, ended
-    (sample,) = shell.attempts()[0]["samples"]
-    # The clock stops for inputs and checks between batches.
-    assert sample["elapsed_ns"] > 0.9 * sample["wall_ns"]
-
-
 KILLED = {"one": "lost one", "child": "the process of its clients ended", "scheduler": "lost"}
 
 
@@ -111,7 +109,7 @@ def test_killed_remote_process_is_named_in_failed_trial(shell: Shell, machines: 
     words = command(shell, machines, "redis", duration=200, rate=100)
     with shell.started(*words) as process:
         assert wait_for(lambda: machines.children("one") and machines.children("two"))
-        time.sleep(random.uniform(0.5, 4))
+        time.sleep(random.uniform(0.5, 2))
         if what == "child":
             (child,) = machines.children("one")
             os.kill(child, signal.SIGKILL)
@@ -238,10 +236,10 @@ def test_doctor_describes_each_machine(shell: Shell, machines: Machines) -> None
 
 PLAN = """
 suite = "records"
-engine = ["sqlite", "lmdb"]
+engine = ["sqlite"]
 param = {records = [300]}
 phases = ["rand-key"]
-samples = 3
+samples = 6
 budget = 0.2
 """
 
@@ -252,15 +250,16 @@ def test_fleet_completes_plan_after_lost_machine_returns(shell: Shell, machines:
     plan.write_text(PLAN)
     words = ["run", plan, "--fleet", machines.address, "--plain-tcp", "-o", "fleet.json"]
     files = {name: shell.home / f"fleet.{name}.json" for name in ("one", "two")}
-    with shell.started(*words, "--samples", 12) as process:
-        assert wait_for(lambda: files["one"].exists() and files["one"].read_bytes().count(b"\n") > 3)
+    with shell.started(*words) as process:
+        assert process.stderr is not None
+        assert wait_for(lambda: files["one"].exists() and files["one"].read_bytes().count(b"\n") > 1)
         machines.kill("one")
         kept = files["one"].read_bytes().count(b"\n")
-        time.sleep(2)
+        assert any("one: lost" in line for line in iter(process.stderr.readline, ""))
         machines.start("one")
-        _, err = process.communicate(timeout=100)
-    assert process.returncode == 0, err
-    assert "one: lost" in err and "one: continues" in err
+        err = process.stderr.read()
+        assert process.wait() == 0, err
+    assert "one: continues" in err
     for file in files.values():
         lines = file.read_text().splitlines()
         assert len(lines) > kept
