@@ -184,7 +184,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path
     home = tmp_path_factory.mktemp("both")
     shell = Shell(home, home / "work")
     (home / "plan.toml").write_text(
-        'suite = "records"\nengine = ["memory"]\nphases = ["rand-key"]\nsamples = 3\nawake = true\n'
+        'suite = "records"\nengine = ["memory"]\nphases = ["rand-key"]\nsamples = 2\nawake = true\n'
         "[param]\nrecords = 300\n"
     )
     files = []

@@ -144,7 +144,7 @@ def shell(shell: Shell) -> Iterator[Shell]:
 @needs_groups
 def test_confined_run_reports_limit_and_leaves_no_group(shell: Shell) -> None:
     before = groups()
-    status, out, err = shell.dyno("run", "records", "-e", "lmdb", *small(confine=0.25), "-o", shell.file)
+    status, out, err = shell.dyno("run", "records", "-e", "lmdb", *small(confine=0.25, samples=1), "-o", shell.file)
     assert status == 0, err
     assert "trials confined to 256 MiB of memory" in out
     (took,) = (line for line in out.splitlines() if line.startswith("Peak of anonymous memory") and ": lmdb " in line)

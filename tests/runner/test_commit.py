@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from shell import Shell, small
+from shell import Shell, run_line, small
 
 from dyno.host import commit
 
@@ -29,18 +28,9 @@ def git(shell: Shell, *words: str) -> str:
     return ended.out.strip()
 
 
-def ran(shell: Shell, name: str) -> tuple[dict[str, Any], str]:
-    """Runs a small plan. Returns the run file's header, and what `dyno show` prints."""
-    file = shell.home / name
-    ended = shell.dyno("run", "records", "-e", "memory", *small(samples=1), "-o", file)
-    assert ended.status == 0, ended.err
-    return json.loads(file.read_text().splitlines()[0]), shell.dyno("show", file).out
-
-
 def test_run_file_and_reports_name_the_starting_commit(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shell.home)
-    header, shown = ran(shell, "outside.json")
-    assert header["commit"] is None and "from commit" not in shown
+    assert commit.current() is None
     git(shell, "init", "-q", "-b", NAMES[1])
     git(shell, "remote", "add", "origin", f"https://example.org/{NAMES[0]}")
     assert commit.current() is None
@@ -49,18 +39,26 @@ def test_run_file_and_reports_name_the_starting_commit(shell: Shell, monkeypatch
     git(shell, "add", "code.py")
     git(shell, "commit", "-q", "-m", "one")
     head = git(shell, "rev-parse", "HEAD")
-    header, shown = ran(shell, "clean.json")
-    assert header["commit"] == {"hash": head, "changed": False}
-    assert f"Started from commit {head[:10]}\n" in shown
-    assert not any(name in json.dumps(header) for name in (*NAMES, "code.py"))
+    assert commit.current() == {"hash": head, "changed": False}
     code.write_text("2\n")
-    header, shown = ran(shell, "changed.json")
+    ended = shell.dyno("run", "records", "-e", "memory", *small(samples=1), "-o", shell.file)
+    assert ended.status == 0, ended.err
+    first, *trials = shell.file.read_bytes().splitlines(keepends=True)
+    header = json.loads(first)
     assert header["commit"] == {"hash": head, "changed": True}
-    assert f"Started from commit {head[:10]} with changes\n" in shown
-    markdown = shell.dyno("show", shell.home / "changed.json", "--markdown").out
+    assert not any(name in json.dumps(header) for name in (*NAMES, "code.py"))
+    assert f"Started from commit {head[:10]} with changes\n" in shell.dyno("show", shell.file).out
+    markdown = shell.dyno("show", shell.file, "--markdown").out
     assert f"- started from commit {head[:10]} with changes\n" in markdown
-    data = json.loads(shell.dyno("show", shell.home / "changed.json", "--json").out)
-    assert data["commit"] == header["commit"]
+    assert shell.shown()["commit"] == header["commit"]
+
+    def show(recorded: dict[str, object] | None) -> str:
+        """Shows the run as if it had started from another commit."""
+        shell.file.write_bytes(b"".join([run_line({**header, "commit": recorded}), *trials]))
+        return shell.dyno("show", shell.file).out
+
+    assert f"Started from commit {head[:10]}\n" in show({"hash": head, "changed": False})
+    assert "from commit" not in show(None)
 
 
 def test_fsmonitor_program_of_the_repository_is_not_executed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -29,6 +29,12 @@ def shell(shell: Shell) -> Shell:
     return shell
 
 
+READING = {"phases": "rand-key"}
+INSERTING = {"phases": "insert-blind-indices,rand-key,rand-index"}
+WRITING = {"phases": "rand-key,scan,update,mixed,delete"}
+IMPATIENT = {"timeout": 3, "retries": 0}
+
+
 @dataclass(frozen=True)
 class Fault:
     """Expected rows of a faulty engine."""
@@ -36,14 +42,14 @@ class Fault:
     engine: str
     rows: Mapping[str, str | None]
     """Maps a phase to a pattern for the whole `why`, or to VALID."""
-    outcomes: tuple[str, ...] = ("ok",)
+    outcomes: tuple[str, ...]
     """Expected outcomes of the attempts at the engine's trial."""
-    plan: Mapping[str, object] = field(default_factory=dict)
+    plan: Mapping[str, object]
 
 
-def expected(engine: str, *outcomes: str, plan: Mapping[str, object] | None = None, **rows: str | None) -> Fault:
+def expected(engine: str, *outcomes: str, plan: Mapping[str, object] = READING, **rows: str | None) -> Fault:
     named = {phase.replace("_", "-"): why for phase, why in rows.items()}
-    return Fault(engine, named, outcomes, plan or {})
+    return Fault(engine, named, outcomes, plan)
 
 
 RECORD = r"\{'name': .*"
@@ -52,6 +58,7 @@ FAULTS = (
     expected(
         "liar-stale",
         "ok",
+        plan=WRITING,
         rand_key=VALID,
         update=rf"void: after update the store holds {RECORD}'0000000.* where {RECORD}'000000[1-9].* was expected",
         mixed=rf"void: mixed, record \d+: got {RECORD}, expected {RECORD}",
@@ -60,24 +67,28 @@ FAULTS = (
     expected(
         "liar-surplus",
         "ok",
+        plan=WRITING,
         rand_key=VALID,
         scan=rf"void: scan from record \d+(: got {RECORD}, expected {RECORD}|, number of records: .*)",
     ),
     expected(
         "hoarder",
         "ok",
+        plan=WRITING,
         update=VALID,
         delete=r"void: after delete, index rev_name has an entry of no record: b'.*",
     ),
     expected(
         "hoarder:early=yes",
         "wrong",
+        plan=WRITING,
         delete=r"void: conformance, delete: entries of rev_name after deleting: .*",
     ),
     # Wrong from the start: the conformance checks fail, and there is no retry.
     expected(
         "liar-missing:early=yes+every=1",
         "wrong",
+        plan=INSERTING,
         insert_blind_indices=r"void: conformance, overwrite: get after overwriting: got None, expected .*",
         rand_key=r"void: conformance, overwrite: .*",
     ),
@@ -86,6 +97,7 @@ FAULTS = (
         "crasher",
         "crash",
         "crash",
+        plan=INSERTING,
         insert_blind_indices=VALID,
         rand_key="crash in rand-key: killed by SIGSEGV",
         rand_index="crash in rand-key: killed by SIGSEGV",
@@ -96,30 +108,23 @@ FAULTS = (
     expected(
         "hanger",
         "timeout",
-        plan={"timeout": 3, "retries": 0},
+        plan={**READING, **IMPATIENT},
         rand_key="timeout in rand-key: not done after 3 s",
     ),
     # The phase ends, but the check of the store after the phase hangs; checks have a separate timeout.
     expected(
         "hanger",
         "timeout",
-        plan={"timeout": 3, "retries": 0},
+        plan={**IMPATIENT, "phases": "update"},
         update="timeout in update: Dyno's own check of the answers took more than 3 s: .*--timeout",
     ),
-    expected("hanger:where=close", "timeout", plan={"timeout": 3, "retries": 0}, rand_key=VALID),
+    expected("hanger:where=close", "timeout", plan={**READING, **IMPATIENT}, rand_key=VALID),
     # The result was reported before the interpreter's exit hung.
-    expected("hanger:where=exit", "ok", plan={"timeout": 60, "retries": 0}, rand_key=VALID),
-    # Too much memory.
-    expected(
-        "leaker",
-        "out-of-memory",
-        plan={"memory": 0.3, "retries": 0},
-        rand_key=r"out-of-memory in rand-key: used more than 0\.30 GiB of memory",
-    ),
+    expected("hanger:where=exit", "ok", rand_key=VALID),
     expected(
         "leaker:how=raise",
         "out-of-memory",
-        plan={"retries": 0},
+        "out-of-memory",
         rand_key="out-of-memory in rand-key: MemoryError: no memory left",
     ),
     # Openers: a refusal is final; an error is retried.
@@ -134,7 +139,7 @@ FAULTS = (
     expected(
         "garbled",
         "error",
-        plan={"retries": 0},
+        "error",
         rand_key="error in rand-key: garbled: reading its settings: ValueError: dictionary update .*",
     ),
     # Errors are counted; the phase is valid if at most 1 % of its operations failed.
@@ -146,7 +151,7 @@ FAULTS = (
     ),
     expected("raiser:every=1", "ok", rand_key="error: OSError: the disk is on strike"),
     # Output and leftover files are harmless.
-    expected("printer", "ok", insert_blind_indices=VALID, rand_key=VALID),
+    expected("printer", "ok", plan=INSERTING, insert_blind_indices=VALID, rand_key=VALID),
     expected("forker", "ok", rand_key=VALID),
     expected("forker:how=fork", "ok", rand_key=VALID),
 )
@@ -156,7 +161,7 @@ def group_by_plan() -> list[Any]:
     """The faults of each plan, which one run measures together."""
     groups: dict[str, list[Fault]] = {}
     for fault in FAULTS:
-        groups.setdefault(repr([list(fault.rows), fault.plan]), []).append(fault)
+        groups.setdefault(repr(fault.plan), []).append(fault)
     return [pytest.param(faults, id=", ".join(fault.engine for fault in faults)) for faults in groups.values()]
 
 
@@ -164,7 +169,7 @@ def group_by_plan() -> list[Any]:
 @pytest.mark.claim("A crash, a hang or a lack of memory ends one trial and not the run")
 @pytest.mark.parametrize("faults", group_by_plan())
 def test_faults_are_reported_and_other_engines_stay_valid(shell: Shell, faults: list[Fault]) -> None:
-    plan = {"param_records": 2000, "samples": 1, "phases": ",".join(faults[0].rows), **faults[0].plan}
+    plan = {"param_records": 2000, "samples": 1, **faults[0].plan}
     engines = ",".join([*(fault.engine for fault in faults), "memory"])
     ended = shell.dyno("run", "records", "-e", engines, *small(**plan), "-o", shell.file)
     cells = shell.cells()
@@ -180,7 +185,7 @@ def test_faults_are_reported_and_other_engines_stay_valid(shell: Shell, faults: 
         attempts = [each for each in measured.attempts if measured.cells[each.cell].asked == fault.engine]
         assert [each.outcome for each in attempts] == list(fault.outcomes), fault.engine
 
-    for phase in faults[0].rows:
+    for phase in str(plan["phases"]).split(","):
         floors = {cell["engine"] for cell in cells.values() if cell["floor"]}
         assert "null" in floors
         for engine in ("memory", *floors):
@@ -189,8 +194,7 @@ def test_faults_are_reported_and_other_engines_stay_valid(shell: Shell, faults: 
         bulk = phase.startswith("insert-") or phase in ("update", "delete")
         assert cells["memory", phase]["operations"] == 1 if bulk else cells["memory", phase]["operations"] > 0
 
-    all_valid = all(why is VALID for fault in faults for why in fault.rows.values())
-    assert ended.status == (0 if all_valid else 1)
+    assert ended.status == 1
     assert ended.err == f"Written to {shell.file}\n"
     assert shell.strays() == []
     assert shell.left() == []
@@ -209,19 +213,21 @@ def run(shell: Shell, engine: str, **plan: object) -> int:
 
 
 @pytest.mark.claim("Every answer of a read is compared with the dataset")
-def test_single_wrong_record_in_100000_reads_voids_row(shell: Shell) -> None:
-    assert run(shell, "liar-wrong,memory", param_records=100_000) == 1
+def test_single_wrong_record_in_20000_reads_voids_row(shell: Shell) -> None:
+    assert run(shell, "liar-wrong,memory", param_records=20_000) == 1
     cells = shell.cells()
-    assert cells["memory", "rand-key"]["operations"] == 100_000
+    assert cells["memory", "rand-key"]["operations"] == 20_000
     liar = cells["liar-wrong", "rand-key"]
     assert not liar["valid"]
     assert re.fullmatch(rf"void: rand-key, record \d+: got {RECORD}, expected {RECORD}", liar["why"])
 
 
-@pytest.mark.parametrize("engine", ["crasher", "liar-missing", "refuser", "raiser:every=1"])
-def test_run_without_valid_rows_exits_with_3(shell: Shell, engine: str) -> None:
-    assert run(shell, engine, retries=0) == 3
-    assert not shell.cells()[engine, "rand-key"]["valid"]
+def test_failed_trials_are_retried_as_planned_and_exit_with_3(shell: Shell) -> None:
+    engines = ("crasher", "liar-missing", "refuser", "raiser:every=1")
+    assert run(shell, ",".join(engines), retries=3) == 3
+    cells = shell.cells()
+    assert not any(cells[engine, "rand-key"]["valid"] for engine in engines)
+    assert [attempt["attempt"] for attempt in shell.attempts("crasher")] == [0, 1, 2, 3]
 
 
 def test_crashed_trial_is_retried_and_carries_a_doubt(shell: Shell) -> None:
@@ -240,11 +246,6 @@ def test_crashed_trial_is_retried_and_carries_a_doubt(shell: Shell) -> None:
     assert doubt["text"] == "1 of 2 attempts failed; the first: killed by SIGSEGV (in rand-key)"
 
 
-def test_trial_is_retried_as_often_as_planned(shell: Shell) -> None:
-    assert run(shell, "crasher", retries=3, samples=1) == 3
-    assert [attempt["attempt"] for attempt in shell.attempts("crasher")] == [0, 1, 2, 3]
-
-
 @pytest.mark.claim("An engine's output does not reach the result")
 def test_engine_output_reaches_neither_result_nor_terminal(shell: Shell) -> None:
     arguments = small(samples=1, param_records=2000)
@@ -255,14 +256,6 @@ def test_engine_output_reaches_neither_result_nor_terminal(shell: Shell) -> None
     (attempt,) = shell.attempts("printer")
     assert [sample["phase"] for sample in attempt["samples"]] == ["rand-key"]
     assert attempt["samples"][0]["operations"] == attempt["samples"][0]["checked"] == 2000
-
-
-def test_write_to_workers_pipe_fails_only_that_engine(shell: Shell) -> None:
-    assert run(shell, "scribbler,memory", retries=0) == 1
-    cells = shell.cells()
-    assert cells["memory", "rand-key"]["valid"]
-    why = "error in rand-key: something other than Dyno wrote to the worker's pipe"
-    assert cells["scribbler", "rand-key"]["why"] == why
 
 
 @pytest.mark.claim("Operations that raise are counted, but not as work")
@@ -282,7 +275,10 @@ def only(sample: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
 
 @pytest.mark.claim("A crash, a hang or a lack of memory ends one trial and not the run")
 def test_leaking_engine_is_stopped_near_memory_limit(shell: Shell) -> None:
-    assert run(shell, "leaker", memory=0.3, retries=0) == 3
+    assert run(shell, "leaker,memory", memory=0.3, retries=0) == 1
+    cells = shell.cells()
+    assert cells["memory", "rand-key"]["valid"]
+    assert cells["leaker", "rand-key"]["why"] == "out-of-memory in rand-key: used more than 0.30 GiB of memory"
     (attempt,) = shell.attempts("leaker")
     taken = attempt["resources"]["peak_anonymous_bytes"]
     # The engine leaks at most 1 GiB per second, and Dyno checks memory 20 times per second.

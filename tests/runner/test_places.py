@@ -21,7 +21,7 @@ from shell import COMMAND, FAULTY, PATIENCE, Ended, Shell, is_one_line, small, w
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-RUN = ("run", "records", "-e", "memory", *small())
+RUN = ("run", "records", "-e", "memory", *small(samples=1))
 DYNO = " ".join(COMMAND)
 FULL = "dyno: can't write to standard output: No space left on device\n"
 CLOSED = "dyno: can't write to standard output: it is closed\n"
@@ -31,7 +31,7 @@ CLOSED = "dyno: can't write to standard output: it is closed\n"
 def ran(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     home = tmp_path_factory.mktemp("ran")
     shell = Shell(home, home / "work")
-    chosen = small(samples=3, param_value_size="100,1000")
+    chosen = small(samples=2, param_value_size="100,1000")
     assert shell.dyno("run", "records", "-e", "memory,sqlite", *chosen, "-o", shell.file).status == 0
     return shell.file.read_bytes()
 
@@ -353,10 +353,11 @@ def test_run_stopped_by_full_disk_can_resume(shell: Shell, small_disk: Callable[
 
 def test_read_only_run_file_is_refused_before_measuring(shell: Shell, small_disk: Callable[[str], Path]) -> None:
     file = small_disk("size=1m") / "r.json"
-    assert shell.dyno(*RUN, "-o", file, "--blocks", 1).status == 0
+    words = (*RUN, "--samples", 2, "-o", file)
+    assert shell.dyno(*words, "--blocks", 1).status == 0
     small_disk("ro")
-    assert_one_line(shell.dyno(*RUN, "-o", file, "--resume"), f"can't write {file}: Read-only file system")
-    assert_one_line(shell.dyno(*RUN, "-o", file, "--overwrite"), f"can't write {file}: Read-only file system")
+    for how in ("--resume", "--overwrite"):
+        assert_one_line(shell.dyno(*words, how), f"can't write {file}: Read-only file system")
 
 
 def test_full_work_directory_is_a_one_line_error(shell: Shell, small_disk: Callable[[str], Path]) -> None:
@@ -428,15 +429,15 @@ def test_damaged_run_file_ends_its_run(shell: Shell, damage: Callable[[Path], No
     assert shell.left() == []
 
 
-@pytest.mark.parametrize("how", ["--resume", "--overwrite"])
-def test_run_file_is_locked_during_its_run(shell: Shell, how: str) -> None:
+def test_run_file_is_locked_during_its_run(shell: Shell) -> None:
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
     words = ("run", "records", "-e", "waiter", *small(samples=1), "-o", "new.json")
     # The first run replaces a file, so that the lock must be on the new file.
     (shell.home / "new.json").write_bytes(shell.file.read_bytes())
     with shell.started(*words, "--overwrite") as run:
         assert wait_for(lambda: list(shell.home.glob("arrived-*"))), run.poll()
-        assert_one_line(shell.dyno(*words, how), "new.json: another dyno is writing to it")
+        for how in ("--resume", "--overwrite"):
+            assert_one_line(shell.dyno(*words, how), "new.json: another dyno is writing to it")
         assert shell.dyno("show", "new.json").status in (0, 3)
         (shell.home / "open").touch()
         run.communicate(timeout=PATIENCE)

@@ -96,7 +96,7 @@ def ran(shell: Shell, engine: str) -> Any:
     canary.mkdir()
     (canary / "file").write_text("alive")
     shell.given = {"VANDALS_CANARY": str(canary)}
-    ended = shell.dyno("run", "records", "-e", f"{engine},memory", *small(retries=0), "-o", shell.file)
+    ended = shell.dyno("run", "records", "-e", f"{engine},memory", *small(samples=1, retries=0), "-o", shell.file)
     assert (canary / "file").read_text() == "alive"
     return ended
 

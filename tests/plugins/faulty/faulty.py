@@ -12,12 +12,11 @@ import ctypes
 import json
 import multiprocessing
 import os
-import stat
 import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -227,17 +226,6 @@ class Printing(Reads):
         return value
 
 
-class Scribbling(Reads):
-    """Writes to foreign descriptors: to every pipe of the process."""
-
-    def fault(self, key: bytes, value: bytes | None) -> bytes | None:
-        for descriptor in range(3, 64):
-            with suppress(OSError):
-                if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-                    os.write(descriptor, b"scribble\n")
-        return value
-
-
 class Raising(Reads):
     def fault(self, key: bytes, value: bytes | None) -> bytes | None:
         raise OSError("the disk is on strike")
@@ -333,7 +321,7 @@ def one_of(name: str, *values: str) -> Setting:
     return Setting(name, choice(*values), values[0], "where or how the fault shows")
 
 
-LIAR_WRONG = declare("liar-wrong", "one get in 100,000 returns another record", Wrong, every=100_000)
+LIAR_WRONG = declare("liar-wrong", "one get in 20,000 returns another record", Wrong, every=20_000)
 LIAR_STALE = declare("liar-stale", "some gets return the version before", Stale, every=3)
 LIAR_MISSING = declare("liar-missing", "some gets return nothing", Missing, every=50)
 LIAR_SURPLUS = declare("liar-surplus", "some scans return a record twice", Surplus, every=5)
@@ -362,7 +350,6 @@ WAITER = declare("waiter", "blocks until it may go on", Waiting, after=100)
 LEAKER = declare("leaker", "takes memory for ever", Leaking, after=100, options=(one_of("how", "take", "raise"),))
 PRINTER = declare("printer", "prints what nobody wants to read", Printing, every=20)
 RAISER = declare("raiser", "some gets raise", Raising, every=100)
-SCRIBBLER = declare("scribbler", "writes to descriptors that are not its own", Scribbling, every=500)
 REFUSER = declare(
     "refuser",
     "refuses to be opened",
