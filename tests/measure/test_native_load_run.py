@@ -25,11 +25,13 @@ from dyno.contracts.model import Tier
 pytestmark = pytest.mark.usefixtures("processes")
 
 PHASES = "insert-blind-indices,rand-key,rand-index,update,mixed,delete"
-SMALL = ("-p", "txn=1", "--samples", 1, "--duration", 0.3)
+SMALL = ("-p", "txn=1", "--samples", 1, "--duration", 0.2)
 
 
-@pytest.mark.parametrize("clients", [1, 17])
-@pytest.mark.parametrize("engine", ["redis", "valkey", "postgresql", "mariadb", "ferretdb"])
+@pytest.mark.parametrize(
+    ("engine", "clients"),
+    [("redis", 1), ("redis", 17), ("valkey", 17), ("postgresql", 17), ("mariadb", 17), ("ferretdb", 17)],
+)
 def test_native_load_runs_every_single_operation_phase(engine: str, clients: int, shell: Shell) -> None:
     require(registry.engine(engine))
     words = ("run", "records", "-e", engine, "--load", "native", "--clients", clients, "--phases", PHASES)
@@ -46,29 +48,6 @@ def test_native_load_runs_every_single_operation_phase(engine: str, clients: int
             assert sample["checked"] >= sample["operations"] or "insert" in sample["phase"], sample
             assert sample["load_processes"] == min(clients, 2, len(os.sched_getaffinity(0))), sample
     assert not shell.alive() and not shell.left()
-
-
-def test_an_open_loop_reports_response_times(shell: Shell) -> None:
-    require(registry.engine("redis"))
-    words = (
-        "run",
-        "records",
-        "-e",
-        "redis",
-        "--load",
-        "native",
-        "--clients",
-        8,
-        "--phases",
-        "rand-key",
-        "--rate",
-        500,
-    )
-    ended = shell.dyno(*words, "-p", "records=2000", "-p", "txn=1", "--samples", 1, "--duration", 1, "-o", shell.file)
-    assert ended.status == 0, ended
-    (attempt,) = shell.attempts("redis")
-    (sample,) = attempt["samples"]
-    assert sample["response"] is not None and 400 < sample["operations"] <= sample["due"] < 600
 
 
 def test_updates_written_during_warmup_are_expected(shell: Shell) -> None:
@@ -117,8 +96,10 @@ class Proxy:
     requests of the connection that has the next one.
     """
 
-    def __init__(self, address: Address, healthy: int | None = None) -> None:
-        self._path, self._healthy = address.listens, healthy
+    def __init__(self, address: Address) -> None:
+        self._path = address.listens
+        self.healthy: int | None = None
+        """Number of responses with the text of a record before the one that is damaged; None: all of them."""
         self.records = 0
         """Responses with the text of a record."""
         self.seen: Counter[bytes] = Counter()
@@ -170,7 +151,7 @@ class Proxy:
             return data
         with self._lock:
             self.records += 1
-            if self.records - 1 != self._healthy:
+            if self.records - 1 != self.healthy:
                 return data
         at = text.end() - 20
         return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
@@ -180,7 +161,7 @@ class Proxy:
 
 
 @contextmanager
-def served(engine: str, place: Path, healthy: int | None = None) -> Iterator[tuple[Any, Proxy, str]]:
+def served(engine: str, place: Path) -> Iterator[tuple[Any, Proxy, str]]:
     """Yields a server that the test starts itself, a proxy before it, and the proxy's URL."""
     spec = registry.engine(engine)
     require(spec)
@@ -191,7 +172,7 @@ def served(engine: str, place: Path, healthy: int | None = None) -> Iterator[tup
     with closing(server):
         server.start()
         address = _address(engine, server, sockets)
-        proxy = Proxy(address, healthy)
+        proxy = Proxy(address)
         with closing(proxy):
             yield server, proxy, address.url
 
@@ -204,28 +185,37 @@ def _words(engine: str, url: str, seconds: float, records: int) -> tuple[object,
     )
 
 
-# FerretDB reads its whole collection to find a record.
-@pytest.mark.parametrize(
-    ("engine", "records", "healthy"),
-    [("redis", 2000, 20_000), ("postgresql", 2000, 10_000), ("mariadb", 2000, 10_000), ("ferretdb", 100, 300)],
-)
-def test_single_flipped_bit_voids_the_row(engine: str, records: int, healthy: int, shell: Shell, place: Path) -> None:
-    with served(engine, place, healthy) as (_, proxy, url):
-        ended = shell.dyno(*_words(engine, url, 40, records), "-o", shell.file)
-    assert ended.status in (1, 3) and proxy.records > healthy, ended
+Served = tuple[str, Any, Proxy, str]
+
+
+@pytest.fixture(scope="module", params=["redis", "postgresql", "mariadb", "ferretdb"])
+def shared_server(request: pytest.FixtureRequest, shared_shell: Shell) -> Iterator[Served]:
+    """An engine, its server, a proxy before it, and the proxy's URL."""
+    engine = request.param
+    place = shared_shell.work.parent / engine
+    place.mkdir()
+    with served(engine, place) as parts:
+        yield engine, *parts
+
+
+def test_single_flipped_bit_voids_the_row(shared_server: Served, shell: Shell) -> None:
+    engine, _, proxy, url = shared_server
+    # Loading and its checks read fewer records. FerretDB reads its whole collection to find a record.
+    proxy.healthy = proxy.records + (300 if engine == "ferretdb" else 1_000)
+    ended = shell.dyno(*_words(engine, url, 40, 100), "-o", shell.file)
+    assert ended.status in (1, 3) and proxy.records > proxy.healthy, ended
     (attempt,) = shell.attempts(engine)
     (sample,) = attempt["samples"]
     assert "record" in sample["void"]
 
 
-@pytest.mark.parametrize("engine", ["redis", "postgresql", "mariadb", "ferretdb"])
-def test_server_death_is_a_one_line_error(engine: str, shell: Shell, place: Path) -> None:
-    with (
-        served(engine, place) as (server, proxy, url),
-        shell.started(*_words(engine, url, 60, 100), "-o", shell.file) as run,
-    ):
+def test_server_death_is_a_one_line_error(shared_server: Served, shell: Shell) -> None:
+    """The last test of a server."""
+    engine, server, proxy, url = shared_server
+    earlier = proxy.records
+    with shell.started(*_words(engine, url, 60, 100), "-o", shell.file) as run:
         # Loading and its checks read fewer records.
-        assert wait_for(lambda: proxy.records > 1_000)
+        assert wait_for(lambda: proxy.records > earlier + 1_000)
         server.kill()
         out, err = run.communicate(timeout=60)
     assert run.returncode in (1, 3), (out, err)
@@ -236,14 +226,14 @@ def test_server_death_is_a_one_line_error(engine: str, shell: Shell, place: Path
 def test_timeout_names_the_client_without_an_answer(shell: Shell, place: Path) -> None:
     with served("redis", place) as (_, proxy, url):
         words = ["library" if word == "native" else word for word in _words("redis", url, 60, 100)]
-        with shell.started(*words, "--timeout", 4, "-o", shell.file) as run:
+        with shell.started(*words, "--timeout", 8, "-o", shell.file) as run:
             assert wait_for(lambda: proxy.records > 1_000)
             proxy.swallows = True
             out, err = run.communicate(timeout=60)
     assert run.returncode in (1, 3), (out, err)
     (attempt,) = shell.attempts("redis")
-    waited = r"client [0-3] waited [1-4]\.\d s for the engine( \(\w+\))?"
-    assert re.fullmatch(f"not done after 4 s: {waited}", attempt["why"])
+    waited = r"client [0-3] waited [1-8]\.\d s for the engine( \(\w+\))?"
+    assert re.fullmatch(f"not done after 8 s: {waited}", attempt["why"])
 
 
 def test_postgresql_notices_and_parameter_changes_are_ignored(shell: Shell, place: Path) -> None:
@@ -254,7 +244,7 @@ def test_postgresql_notices_and_parameter_changes_are_ignored(shell: Shell, plac
     with served("postgresql", place) as (server, proxy, url):
         notices = quote("-c client_min_messages=log -c log_duration=on")
         proxy.texts = (b"duration: ", b"TimeZone\0Asia/Tokyo", b"TimeZone\0Asia/Seoul")
-        words = _words("postgresql", f"{url}&options={notices}", 3, 1000)
+        words = _words("postgresql", f"{url}&options={notices}", 2, 1000)
         with (
             psycopg.connect(**server.address, autocommit=True) as admin,
             shell.started(*words, "-o", shell.file) as run,
@@ -284,7 +274,8 @@ def test_open_loop_runs_with_512_connections(engine: str, shell: Shell) -> None:
     assert attempt["outcome"] == "ok", (attempt["why"], ended)
     (sample,) = attempt["samples"]
     assert sample["void"] is None and sample["errors"] == 0 and sample["response"] is not None
-    assert sample["checked"] == sample["operations"] >= 0.99 * sample["due"] > 0
+    assert sample["checked"] == sample["operations"] >= 0.99 * sample["due"]
+    assert 900 < sample["due"] < 1_100
     assert not shell.alive() and not shell.left()
 
 
@@ -302,7 +293,7 @@ if __name__ == "__main__":
     params = {"records": [2000], "txn": [1], "rate": [1000]}
     engines = [{"name": engine, "client": "native"}]
     request = RunRequest("records", engines=engines, params=params, phases=["rand-key"], clients=[512], samples=1,
-                         duration=2, retries=0)
+                         duration=1, retries=0)
     whole = plan.make(request)
     cells = [cell for cell in whole.cells if cell.engine == engine]
     parent.execute(replace(whole, cells=cells), Path(file), Path(work))
