@@ -174,7 +174,7 @@ def named(of: object) -> str:
     return getattr(of, "__name__", str(of))
 
 
-FEW = [(quick_file, 160), (plan, 200), (command, 200), (several, 40), (crashed, 100), (prices, 60)]
+FEW = [(quick_file, 80), (plan, 100), (command, 100), (several, 20), (crashed, 50), (prices, 30)]
 
 
 @pytest.mark.parametrize(("make", "count"), FEW, ids=named)
