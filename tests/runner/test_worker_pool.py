@@ -20,7 +20,7 @@ from dyno.options import RunRequest
 from dyno.results import Attempt
 from dyno.runner import plan, trial
 from dyno.runner.trial import Datasets
-from dyno.runner.worker_pool import WorkerPools, WorkerProcess
+from dyno.runner.worker_pool import WorkerPools, WorkerProcess, name_trial
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -44,6 +44,20 @@ def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psut
         (gate / "open").touch()
         # Exit status of the run.
         assert started.wait() == 0
+
+
+@pytest.mark.claim("The size of the environment and the length of the path differ from block to block")
+def test_memory_layout_differs_between_blocks(tmp_path: Path) -> None:
+    def environment_bytes(block: int) -> int:
+        with WorkerPools("selftest", tmp_path) as pools:
+            pools.renew(block)
+            pools.start_pool(sys.executable)
+            (server,) = psutil.Process().children()
+            return len("".join(server.environ().values()))
+
+    sizes = [environment_bytes(block) for block in range(3)]
+    assert [size - sizes[0] for size in sizes] == [0, 1_009, 2_018]
+    assert {len(name_trial(block, 1, 0)) for block in range(8)} == set(range(11, 19))
 
 
 @pytest.mark.claim("A forked worker is a process of its own")

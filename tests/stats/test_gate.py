@@ -105,7 +105,7 @@ def test_row_that_only_the_clock_calls_slower_is_unclear(cpu_ns: int, waits: int
 
 def test_command_that_measures_in_turns_is_printed() -> None:
     before, after = with_usage(even(70_000), 4_000), with_usage(even(50_000), 4_000)
-    lines = str(check(Result(after), Result(before)))
+    lines = " ".join(check(Result(after), Result(before)).lines)
     assert "each item takes the same CPU time" in lines
     assert "for round in $(seq 5); do for side in before after; do dyno run records -e sqlite" in lines
 

@@ -79,10 +79,14 @@ def users_directory() -> Path:
     return Path(os.environ.get(DIRECTORY, "."))
 
 
-def for_worker() -> dict[str, str]:
+PADDING = "DYNO_PADDING"
+"""Environment variable whose length differs from block to block."""
+
+
+def for_worker(padding: int = 0) -> dict[str, str]:
     """Returns the environment variables of a process that forks workers. A fixed hash seed gives sets the same order
-    in each trial."""
-    changed = {**environment(), "PYTHONHASHSEED": "0"}
+    in each trial. `padding`: bytes by which the environment grows."""
+    changed = {**environment(), "PYTHONHASHSEED": "0", PADDING: "x" * padding}
     # The directory may have been removed.
     with suppress(OSError):
         changed[DIRECTORY] = str(Path.cwd())

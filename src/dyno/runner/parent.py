@@ -30,7 +30,7 @@ from dyno.runner import work_directory
 from dyno.runner.plan import Plan
 from dyno.runner.probes import Fit, Searches
 from dyno.runner.trial import Datasets, TrialContext, default_limit, run_trial
-from dyno.runner.worker_pool import WorkerPools
+from dyno.runner.worker_pool import WorkerPools, name_trial
 
 SEARCHED = "searched"
 """Why a run that searches capacities has ended."""
@@ -269,7 +269,7 @@ def execute(
                 before, started = len(file.attempts), time.monotonic()
                 if worked and within is not None and started - began + longest > within:
                     break
-                pools.renew()
+                pools.renew(trials[0].block if trials else 0)
                 for trial in trials:
                     _until_settled(plan, trial, file, work, context, observer)
                 worked += len(file.attempts) > before
@@ -387,7 +387,7 @@ def _until_settled(
         with suppress(OSError):
             # If the directory can't be repaired, the trial reports why.
             work.mend()
-        home = work.path / f"trial-{trial.block}-{trial.cell}-{number}"
+        home = work.path / name_trial(trial.block, trial.cell, number)
         attempt = run_trial(plan, cell, trial, number, home, context, observer.phase)
         # Called before the attempt is stored, so that an attempt during which a core slept is discarded.
         context.still_awake()

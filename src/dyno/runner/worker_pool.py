@@ -31,6 +31,17 @@ PATIENCE_SECONDS = 60.0
 """Maximum time for a fork server to start and to fork a worker."""
 
 
+PADDING_STEP, MOST_PADDING = 1_009, 4_096
+"""Bytes from one block to the next, and their maximum. The step is prime, so that all alignments occur."""
+MOST_SUFFIX = 8
+"""Number of lengths of the path of a trial's directory."""
+
+
+def name_trial(block: int, cell: int, attempt: int) -> str:
+    """Returns the name of a trial's directory. Its length differs from block to block."""
+    return f"trial-{block}-{cell}-{attempt}" + "-" * (block % MOST_SUFFIX)
+
+
 class WorkerProcess(psutil.Process):
     """A child of this process that was forked by the fork server."""
 
@@ -66,8 +77,8 @@ class WorkerPool:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def start_if_stopped(self) -> None:
-        """Starts the fork server if it is not running."""
+    def start_if_stopped(self, padding: int) -> None:
+        """Starts the fork server if it is not running. `padding`: bytes added to its environment."""
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
@@ -82,7 +93,7 @@ class WorkerPool:
                 stdout=printed,
                 stderr=printed,
                 cwd=self._output.parent,
-                env=for_worker(),
+                env=for_worker(padding),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -116,6 +127,7 @@ class WorkerPools:
 
     def __init__(self, suite: str, home: Path) -> None:
         self._suite, self._home = suite, home
+        self._padding = 0
         self._by_executable: dict[str, WorkerPool] = {}
 
     def __enter__(self) -> WorkerPools:
@@ -124,13 +136,15 @@ class WorkerPools:
     def __exit__(self, *error: object) -> None:
         self.renew()
 
-    def renew(self) -> None:
-        """Ends the fork servers, so that the next worker comes from a new one.
+    def renew(self, block: int = 0) -> None:
+        """Ends the fork servers, so that the next worker comes from a new one, with an environment of another size
+        for each block.
 
-        Workers of one fork server share its memory layout, which can make code some percent faster or slower
-        (Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong, 2009). With a new fork server
-        for each block, the layout is a part of the spread.
+        Workers of one fork server share its memory layout, which can make code some percent faster or slower, and
+        depends on the size of the environment (Mytkowicz et al., Producing Wrong Data Without Doing Anything
+        Obviously Wrong, 2009). With a new fork server for each block, the layout is a part of the spread.
         """
+        self._padding = block * PADDING_STEP % MOST_PADDING
         for pool in self._by_executable.values():
             pool.close()
 
@@ -140,7 +154,7 @@ class WorkerPools:
         if executable not in self._by_executable:
             output = self._home / f"worker-pool-{len(self._by_executable)}.output"
             self._by_executable[executable] = WorkerPool(executable, self._suite, output)
-        self._by_executable[executable].start_if_stopped()
+        self._by_executable[executable].start_if_stopped(self._padding)
 
     @contextmanager
     def worker(
