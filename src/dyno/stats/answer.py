@@ -30,7 +30,7 @@ from dyno.stats.compare import (
     tables,
     tables_across_tiers,
 )
-from dyno.stats.family import Family, make_family
+from dyno.stats.family import NOTHING_KNOWN, Family, make_family
 from dyno.stats.metric import CPU, THROUGHPUT, TIME, Metric
 from dyno.stats.summary import group_values, summarize
 from dyno.stats.verdict import MARGIN, Verdict
@@ -115,7 +115,7 @@ def answers(run: Run, margin: float = MARGIN, by: Metric | None = None) -> tuple
     in the order of the run's cells, then of the plan's phases. Answers across tiers come last, or first if no tier
     has two engines."""
     groups, across = _group(run, tables(run, by)), _group(run, tables_across_tiers(run, by))
-    family = _make_family(run, [*groups, *across])
+    family = _make_family(run, [*groups, *across], tables(run, by))
     by_tier = [_answer(group, family, margin) for group in groups]
     reads = [_answer(group, family, margin) for group in across]
     if by is None:
@@ -140,9 +140,12 @@ def _find_less_cpu(run: Run, of: Answer, margin: float) -> LessCpu | None:
     return None
 
 
-def _make_family(run: Run, groups: Sequence[_Group]) -> Family:
+def _make_family(run: Run, groups: Sequence[_Group], of: Sequence[Table]) -> Family:
     comparisons = sum(math.comb(len(group.ranked), 2) for group in groups)
-    return make_family([pair_centers(list(group.ranked.values())) for group in groups], comparisons, count_looks(run))
+    centers = [pair_centers(list(group.ranked.values())) for group in groups]
+    # A mean over phases varies no more than its phases do on average, so their variance is on the safe side.
+    common = of[0].family.common if of else NOTHING_KNOWN
+    return make_family(centers, comparisons, count_looks(run), common)
 
 
 def _group(run: Run, of: Sequence[Table]) -> list[_Group]:

@@ -69,15 +69,23 @@ class Family:
 ALONE = Family()
 
 
-def make_family(groups: Sequence[Sequence[tuple[Center, int]]], comparisons: int, looks: int = 1) -> Family:
-    """Returns the family of this number of comparisons. `groups`: for each table, the centers of the ratios of its
-    pairs of rows, each with its number of blocks. `looks`: LOOKS if the run decides after each block whether to
-    continue."""
+Centers = Sequence[tuple[Center, int]]
+"""The centers of the ratios of all pairs of rows of a table, each with its number of blocks."""
+NOTHING_KNOWN = CommonVariance()
+
+
+def make_family(
+    groups: Sequence[Centers], comparisons: int, looks: int = 1, otherwise: CommonVariance = NOTHING_KNOWN
+) -> Family:
+    """Returns the family of this number of comparisons, whose ratios are in `groups`. `looks`: LOOKS if the run
+    decides after each block whether to continue. `otherwise`: the common variance if the ratios are too few to
+    estimate it."""
     confidence = 1 - CHANCE / looks / max(comparisons, 1)
-    return Family(min(confidence, 1 - 1e-12), estimate_common_variance(groups))
+    common = estimate_common_variance(groups)
+    return Family(min(confidence, 1 - 1e-12), common if common.degrees else otherwise)
 
 
-def estimate_common_variance(groups: Sequence[Sequence[tuple[Center, int]]]) -> CommonVariance:
+def estimate_common_variance(groups: Sequence[Centers]) -> CommonVariance:
     """Returns the distribution of the variances, estimated from their logarithms (Smyth, 2004, section 6.2)."""
     known = [
         (math.log(center.error**2 * blocks), center.degrees)
