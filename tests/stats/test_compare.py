@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from madeup import a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
+from madeup import a_cell, a_sample, an_attempt, changed, of_cells, of_rates, reads, recorded
 from noise import CONTAMINATED, EVEN, SLOWED, Noise
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError
+from dyno.fields import Sample
+from dyno.report.tables import wording
 from dyno.results import Attempt, Run
 from dyno.stats.compare import Comparison, check_baseline, compare_with_baseline, pairs, tables
 from dyno.stats.metric import metric
@@ -233,3 +235,33 @@ def test_equals_with_little_noise_are_called_alike() -> None:
     still = replace(EVEN, draw=lambda random, shape: EVEN.draw(random, shape) ** 0.1)
     found = [compared(still, number, 1.0) for number in range(COMPARISONS)]
     assert found.count("alike") >= 0.9 * COMPARISONS
+
+
+# -- suspicious answers ---------------------------------------------------------------------------------------
+
+
+def with_answers(run: Run, engine: str, **counts: int) -> Run:
+    def answer(name: str, sample: Sample) -> Sample:
+        facts = {f"answers_{what}": count for what, count in {"judged": 1_000, **counts}.items()}
+        return replace(sample, facts=facts) if name == engine else sample
+
+    return changed(run, answer)
+
+
+@pytest.mark.claim("A row with too many empty or equal answers is in no comparison, and the answer says so")
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        ({"empty": 400}, "up to 40 % of the answers are empty; ask for values that exist"),
+        ({"same": 900}, "up to 90 % of the answers are the same; draw other values"),
+    ],
+    ids=["empty", "same"],
+)
+def test_row_with_suspicious_answers_is_not_compared(counts: dict[str, int], why: str) -> None:
+    run = with_answers(reads(lmdb=(2e6, 2.1e6, 2e6), sqlite=(1e6, 1.1e6, 1e6)), "lmdb", **counts)
+    (table,) = tables(run)
+    assert [row.cell.engine for row, _ in table.rows] == ["sqlite"]
+    assert [cell.engine for cell in table.suspicious] == ["lmdb"]
+    assert any(sentence.startswith(f"read: lmdb: not compared: {why}") for sentence in wording.answers(run))
+    few = with_answers(reads(lmdb=(2e6, 2.1e6, 2e6), sqlite=(1e6, 1.1e6, 1e6)), "lmdb", empty=20, same=100)
+    assert len(tables(few)[0].rows) == 2

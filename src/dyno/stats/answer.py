@@ -176,7 +176,7 @@ def _countable(of: Sequence[Table]) -> list[Table]:
     """Returns the phases that count for all engines: if any was cold for all, only those; and if the load generator
     was not the limit in any, only those."""
     cold = [table for table in of if not table.warm] or list(of)
-    return [table for table in cold if not table.limited] or cold
+    return [table for table in cold if not table.limited and not table.suspicious] or cold
 
 
 def _rank(of: Sequence[Table], cells: Mapping[str, Cell]) -> _Group:

@@ -3,7 +3,7 @@
 A ratio needs two rows of one phase and one tier, with the same parameters and the same measuring tool. There are no
 ratios of null engines, nor of a row of a cold phase that was not proven cold: figures from memory can't be compared
 with figures from a device. Rows whose limit was the load generator have no ratios either: their figures describe the
-clients, not the server.
+clients, not the server. Nor have rows with too many empty or equal answers, which may not have done the work.
 
 Reads of stored files are also compared across tiers, in separate tables, because a read does not flush.
 
@@ -60,6 +60,8 @@ class Table:
     """The temperature that the phase requests: `hot`, `cold` or `none`."""
     limited: tuple[Cell, ...] = ()
     """Cells whose limit was the load generator. They are not among the rows."""
+    suspicious: tuple[Cell, ...] = ()
+    """Cells whose answers prove little work. They are not among the rows."""
     family: Family = ALONE
     """What this table's comparisons have in common with all others of the run."""
 
@@ -170,7 +172,8 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     if "cold" in reached or any(map(was_evicted, rows)):
         requested = "cold"
     limited = tuple(row.cell for row in cold if row.limit is not None and not used.needs)
-    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), requested, limited)
+    suspicious = tuple(row.cell for row in cold if row.suspicion is not None)
+    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), requested, limited, suspicious)
 
 
 def was_evicted(row: CellSummary) -> bool:

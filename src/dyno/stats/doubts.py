@@ -33,7 +33,7 @@ from dyno.stats.load_limit import (
 from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts, texts
 from dyno.stats.remote import CLOCK_PERCENT, NETWORK_PERCENT, UNEVEN_PERCENT, find_doubts
 from dyno.stats.searched import few_operations, machine_limit
-from dyno.stats.summary import MOST_FAILED, CellSummary, summarize
+from dyno.stats.summary import EMPTY_PERCENT, MOST_FAILED, SAME_PERCENT, CellSummary, summarize
 
 if TYPE_CHECKING:
     from dyno.contracts.decoded_types import Strain
@@ -45,7 +45,6 @@ ACHIEVED = 0.95
 LATE_PERCENT, LATE_NS = 10.0, 50_000
 PAUSE_CPU_PERCENT, STOOD_PERCENT = 5.0, 1.0
 WAKE_UP_PERCENT = 25.0
-EMPTY_PERCENT, SAME_PERCENT = 5.0, 50.0
 STALL_NS, STALL_TIMES = 100_000_000, 10
 SWAPPED_BYTES, STRAIN_PERCENT = 1 << 20, 1.0
 """Limits for one trial. STRAIN_PERCENT is the share of its time in which a CPU limit paused it, or processes waited
@@ -57,6 +56,8 @@ TAIL = "tail"
 _LIMITS = {
     "ACHIEVED_PERCENT": ACHIEVED * 100,
     "BUSY_PERCENT": BUSY_PERCENT,
+    "EMPTY_PERCENT": EMPTY_PERCENT,
+    "SAME_PERCENT": SAME_PERCENT,
     "CLOCK_PERCENT": CLOCK_PERCENT,
     "NETWORK_PERCENT": NETWORK_PERCENT,
     "UNEVEN_PERCENT": UNEVEN_PERCENT,
@@ -425,14 +426,10 @@ def _answers(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if any(each.get("answers_unchecked") for each in facts):
         yield _doubt("unchecked", "unchecked")
 
-    def counts(name: str) -> list[int]:
-        return [count if type(count := each.get(f"answers_{name}")) is int else 0 for each in facts]
-
-    judged = counts("judged")
-    for code, what, limit in (("empty", "empty", EMPTY_PERCENT), ("same-answer", "same", SAME_PERCENT)):
-        # A single answer is always the same.
-        shares = [100 * some / of for some, of in zip(counts(what), judged, strict=True) if of > 1]
-        if (percent := max(shares, default=0.0)) > limit:
-            yield _doubt(code, f"{what} {percent:.0f} %", percent=percent)
-    if aborts := sum(counts("aborts")):
+    if row.suspicion is not None:
+        what = "empty" if row.suspicion.code == "empty" else "same"
+        percent = row.suspicion.percent
+        yield _doubt(row.suspicion.code, f"{what} {percent:.0f} %", percent=percent)
+    aborts = sum(count for each in facts if type(count := each.get("answers_aborts")) is int)
+    if aborts:
         yield _doubt("aborts", f"aborts {aborts:,}", aborts=aborts)

@@ -194,6 +194,8 @@ def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
             return f"{each.cell.asked}: {each.why}"
         if each.temperature == "lukewarm" and any(sample.residency is not None for sample in each.samples):
             return f"{each.cell.asked} was not proven cold"
+        if each.suspicion is not None:
+            return f"{each.cell.asked}: its answers are suspicious ({each.suspicion.code})"
         if each.limit is not None and not claim.fact and not metric(claim.metric).needs:
             return f"{each.cell.asked}: {LIMITED}"
     if row.cell.tier != other.cell.tier and (row.about.writes or not claim.across_tiers):

@@ -147,7 +147,7 @@ def estimate_metric(row: CellSummary, by: Metric) -> Estimate | None:
 def rank(row: CellSummary) -> float | None:
     """Returns the figure that ranks a row; more is better. It is the phase's own metric, or throughput if the row
     lacks that. None for a row that is not compared."""
-    if row.limit is not None:
+    if row.limit is not None or row.suspicion is not None:
         return None
     by = METRICS.get(row.about.metric, THROUGHPUT)
     values = None
@@ -162,8 +162,8 @@ def rank(row: CellSummary) -> float | None:
 
 def speeds(row: CellSummary, by: Metric) -> dict[int, float]:
     """Returns the speeds by block that may be compared, without blocks whose sample lacks the metric. Empty if the
-    load generator was the row's limit, except for the need of a resource."""
-    if row.limit is not None and not by.needs:
+    load generator was the row's limit, except for the need of a resource, and if its answers are suspicious."""
+    if row.suspicion is not None or (row.limit is not None and not by.needs):
         return {}
     if row.searched is not None and by in (CAPACITY, THROUGHPUT):
         return CapacitySpeeds(row.searched.capacity)

@@ -52,6 +52,20 @@ def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     return groups
 
 
+EMPTY_PERCENT, SAME_PERCENT = 5.0, 50.0
+"""Percentages of a trial's answers that may be empty, or the same, in a row that is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """The answers of a row prove little work: too many are empty, or the same, as if a cache gave them."""
+
+    code: str
+    """The doubt: `empty` or `same-answer`."""
+    percent: float
+    """Share of the answers, in the worst trial."""
+
+
 @dataclass(frozen=True, slots=True)
 class CellSummary:
     """One row of the table: a cell and a phase."""
@@ -128,6 +142,8 @@ class CellSummary:
     """None unless the load generator was the row's limit. If it was, the row is in no comparison."""
     attempts: tuple[Attempt, ...]
     """Every attempt at the cell, including failed ones."""
+    suspicion: Suspicion | None = None
+    """None unless the answers prove little work. If they do, the row is in no comparison."""
     searched: Searched | None = None
     """The search for the cell's capacity, which then is the `throughput`; the samples are of one probe. None in a run
     without limits."""
@@ -239,6 +255,7 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         settings=settings,
         caveats=caveats,
         limit=limit,
+        suspicion=_suspect(counted),
         attempts=attempts,
         searched=search,
         **figures,
@@ -347,6 +364,20 @@ def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
         else:
             facts[name] = None
     return facts
+
+
+def _suspect(samples: Sequence[Sample]) -> Suspicion | None:
+    """Returns what makes the answers of a trial suspicious: see the suite `sql`. A single answer is always the
+    same."""
+    for code, what, limit in (("empty", "empty", EMPTY_PERCENT), ("same-answer", "same", SAME_PERCENT)):
+        shares = [0.0]
+        for sample in samples:
+            some, judged = sample.facts.get(f"answers_{what}"), sample.facts.get("answers_judged")
+            if type(some) is int and type(judged) is int and judged > 1:
+                shares.append(100 * some / judged)
+        if max(shares) > limit:
+            return Suspicion(code, max(shares))
+    return None
 
 
 def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> str | None:

@@ -130,6 +130,10 @@ def compare_runs(
         if row is not None and row.valid and not compared_anyway and (row.limit or was.limit):
             limited.append(was if row.limit is None else row)
             continue
+        suspicion = was.suspicion or (row.suspicion if row is not None and row.valid else None)
+        if suspicion is not None:
+            without.append((was, f"its answers are suspicious ({suspicion.code})"))
+            continue
         used = by or choose_metric([was] if row is None else [was, row])
         speeds_before, speeds_after = speeds(was, used), speeds(row, used) if row is not None and row.valid else {}
         if row is not None and speeds_before and speeds_after:

@@ -62,6 +62,8 @@ def compare_within(run: Run, of: Sequence[Table], baseline: str | None, margin: 
         remark += _by_metric(table.metric)
         if table.limited:
             remark += f"; without {', '.join(c.label for c in table.limited)}, whose limit was the load generator"
+        if table.suspicious:
+            remark += f"; without {', '.join(c.label for c in table.suspicious)}, whose answers are suspicious"
         if table.warm:
             remark += f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold"
         if several:

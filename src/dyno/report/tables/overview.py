@@ -196,6 +196,10 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
         standing = wording.name_standing(seen.kind)
     elif ranking is not None and row.name == ranking.best and ranking.seen:
         standing, share = wording.best_standing(each.verdict.kind for each in ranking.seen.values()), 1.0
+    elif summary.suspicion is not None:
+        verdict = (
+            f"not compared: {wording.SUSPICIONS[summary.suspicion.code].format(percent=summary.suspicion.percent)}"
+        )
     elif summary.limit is not None:
         verdict = wording.not_compared(summary.limit)
     parts = costs(summary, apart=summary.server is not None).values()

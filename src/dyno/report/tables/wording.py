@@ -14,7 +14,7 @@ from dyno.stats import answer
 from dyno.stats.answer import Answer, LimitedRows
 from dyno.stats.load_limit import LoadLimit
 from dyno.stats.metric import CAPACITY, THROUGHPUT, Metric
-from dyno.stats.summary import group_values
+from dyno.stats.summary import Suspicion, group_values, summarize
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 FASTEST = "fastest"
@@ -23,6 +23,11 @@ UNCLEAR = "can't tell"
 """Standings of an engine: faster than all others; slower than the fastest by no more than the margin; unclear."""
 TWICE = 2.0
 """Larger differences are shown as a factor, because 'faster by at least 1,900 %' is hard to read."""
+SUSPICIONS = {
+    "empty": "up to {percent:.0f} % of the answers are empty; ask for values that exist",
+    "same-answer": "up to {percent:.0f} % of the answers are the same; draw other values, or turn off result caches",
+}
+"""Why rows with suspicious answers are not compared, and the remedies."""
 NAMED = 4
 """Maximum number of phases that a sentence names. If there are more, it gives their number."""
 
@@ -199,6 +204,7 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
         else:
             sentences.append(_answer(of, changing))
     sentences += [_describe_limited(of, changing, names or {}) for of in answer.group_limited_rows(run)]
+    sentences += _describe_suspicious(run, names or {})
     figures = [lone.describe_engine(run, *which, names or {}) for which in alone]
     if figures and sentences:
         return [*sentences, f"Without a competitor: {' '.join(figures)}"]
@@ -229,6 +235,26 @@ def _describe_limited(of: LimitedRows, changing: Sequence[str], names: Mapping[s
         f"{_name_place(of, [name for name in changing if name != 'clients'])}{', '.join(engines)}: not compared with"
         f" {clients}{where}: the load generator used {percent} of the CPU that it could; try {remedy}."
     )
+
+
+def _describe_suspicious(run: Run, names: Mapping[str, str]) -> list[str]:
+    """Says which rows are not compared because their answers prove little work, and the remedies."""
+    groups = group_values(
+        ((names.get(row.phase, row.phase), row.suspicion.code), (row.cell.label, row.suspicion))
+        for row in summarize(run)
+        if row.suspicion is not None and not row.cell.floor
+    )
+    sentences = []
+    for (phase, _), alike in groups.items():
+        labels = join_names(list(dict.fromkeys(label for label, _ in alike)))
+        worst = max((suspicion for _, suspicion in alike), key=lambda suspicion: suspicion.percent)
+        sentences.append(f"{phase}: {labels}: {explain_suspicion(worst)}.")
+    return sentences
+
+
+def explain_suspicion(of: Suspicion) -> str:
+    """Says why a row with suspicious answers is not compared."""
+    return f"not compared: {SUSPICIONS[of.code].format(percent=of.percent)}"
 
 
 def not_compared(limit: LoadLimit) -> str:
@@ -416,9 +442,11 @@ def _exceptions(of: Answer) -> list[str]:
     for table in of.set_aside:
         if table.warm:
             why = "not proven cold for"
+        elif table.suspicious:
+            why = "where the answers are suspicious of"
         else:
             why = "where the load generator was the limit of"
-        names = join_names([cell.label for cell in table.warm or table.limited])
+        names = join_names([cell.label for cell in table.warm or table.suspicious or table.limited])
         sentences.append(f"Not counted: {table.phase}, {why} {names}.")
     if of.warm:
         sentences.append(f"Not proven cold there, and not compared: {join_names([cell.label for cell in of.warm])}.")
