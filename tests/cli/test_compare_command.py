@@ -135,8 +135,10 @@ def test_the_json_holds_what_the_table_says(compare: Any) -> None:
     assert first["text"] == "slower by a factor of at least 2.2"
     verdict = {
         "engine",
+        "label",
         "baseline",
         "baseline_tier",
+        "baseline_label",
         "kind",
         "ratio",
         "low",
@@ -187,8 +189,8 @@ def test_the_json_of_two_runs(compare: Any) -> None:
     assert changes["sqlite"]["after"]["median"] == pytest.approx(2e6, rel=1e-2)
     assert "state" not in changes["sqlite"], "that is of a gate"
     place = {"phase": "read", "tier": "process", "params": {"clients": 1, "rate": "max"}}
-    assert data["lost"] == [{**place, "engine": "memory", "why": "not in the run"}]
-    assert data["new"] == [{**place, "engine": "duckdb"}]
+    assert data["lost"] == [{**place, "engine": "memory", "label": None, "why": "not in the run"}]
+    assert data["new"] == [{**place, "engine": "duckdb", "label": None}]
 
 
 @pytest.mark.claim("CPU time is shown beside every throughput")

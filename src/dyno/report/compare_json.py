@@ -42,10 +42,13 @@ class ComparedRow(VerdictInWords, frozen=True):
     reported_by: str | None
     """The outside tool that measured; null if Dyno timed it."""
     engine: str
+    label: str | None
+    """The row's label; null if the user gave none."""
 
 
 class WithinRow(ComparedRow, frozen=True):
     baseline: str
+    baseline_label: str | None
     baseline_tier: str | None
 
 
@@ -69,6 +72,7 @@ class OneSidedRow(Struct, frozen=True):
     tier: str | None
     params: Mapping[str, Value]
     engine: str
+    label: str | None
 
 
 class RowWithReason(OneSidedRow, frozen=True):

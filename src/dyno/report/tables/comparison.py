@@ -353,6 +353,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
             **_row_data(c.phase, c.engine),
             **_verdict_data(c.verdict, c.metric, c.reported_by),
             baseline=c.baseline.asked,
+            baseline_label=c.baseline.name,
             baseline_tier=c.baseline.tier_name,
         )
         for table in of
@@ -421,7 +422,13 @@ def _verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> 
 
 
 def _row_data(phase: str, cell: Cell) -> dict[str, Any]:
-    return {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params), "engine": cell.asked}
+    return {
+        "phase": phase,
+        "tier": cell.tier_name,
+        "params": dict(cell.params),
+        "engine": cell.asked,
+        "label": cell.name,
+    }
 
 
 def _plain(data: Struct) -> JsonObject:
