@@ -60,7 +60,7 @@ COLUMN_TYPES = {"Count": INTEGER, "Positive": INTEGER, "Change": INTEGER, "Text"
 LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
 USED = (
     *("user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "major_faults"),
-    *("asked_bytes", "read_bytes", "written_bytes"),
+    *("asked_bytes", "read_bytes", "written_bytes", "core_wait_ns"),
 )
 
 

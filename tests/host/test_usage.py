@@ -105,7 +105,7 @@ def test_usages_add_and_subtract_field_by_field() -> None:
 
 
 def test_unknown_stays_unknown() -> None:
-    known = Usage(1, 2, 3, 4, 5, 6, 7, 8)
+    known = Usage(1, 2, 3, 4, 5, 6, 7, 8, 9)
     partly = replace(known, user_ns=None, read_bytes=None)
     for result in (known - partly, partly - known, known + partly, partly + known):
         assert [n for n, value in enumerate(astuple(result)) if value is None] == [0, 6]
@@ -113,8 +113,8 @@ def test_unknown_stays_unknown() -> None:
 
 
 def test_shrunken_counter_is_unknown_except_written_bytes() -> None:
-    before = Usage(9, 9, 9, 9, 9, 9, 9, 9)
-    assert before - Usage(10, 10, 10, 10, 10, 10, 10, 10) == replace(UNKNOWN, written_bytes=-1)
+    before = Usage(9, 9, 9, 9, 9, 9, 9, 9, 9)
+    assert before - Usage(10, 10, 10, 10, 10, 10, 10, 10, 8) == replace(UNKNOWN, written_bytes=-1)
 
 
 def test_own_cpu_time_includes_all_threads() -> None:
@@ -303,6 +303,8 @@ def test_usage_is_read_from_kernel_files(plant: Plant) -> None:
             "proc/42/status": SWITCHES.format(100, 10),
             "proc/42/task/42/status": SWITCHES.format(100, 10),
             "proc/42/task/43/status": SWITCHES.format(11, 1),
+            "proc/42/task/42/schedstat": "5000 300 7\n",
+            "proc/42/task/43/schedstat": "6000 20 8\n",
             "proc/42/task/44/other": "a thread that is just ending",
         }
     )
@@ -316,6 +318,7 @@ def test_usage_is_read_from_kernel_files(plant: Plant) -> None:
         asked_bytes=5000,
         read_bytes=4096,
         written_bytes=6_000,
+        core_wait_ns=320,
     )
     assert usage.peak_resident_bytes(42, root=root) == 1234 * 1024
 

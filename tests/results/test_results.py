@@ -382,6 +382,7 @@ def test_trial_records_resources_of_its_processes(ran: Ran) -> None:
             "asked_bytes",
             "read_bytes",
             "written_bytes",
+            "core_wait_ns",
             "peak_resident_bytes",
         }
         for sample in attempt["samples"]:

@@ -120,6 +120,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "wide": lambda: a_run(*(an_attempt(b, a_sample(per_second=rate)) for b, rate in enumerate((500, 1_000, 2_000)))),
     "budget": lambda: a_run(*worst(ended_by="budget")),
     "harness": lambda: a_run(*worst(busy_ns=SECOND // 2)),
+    "preempted": lambda: a_run(*worst(wall_ns=SECOND, client={"core_wait_ns": SECOND // 10})),
     "short": lambda: a_run(*worst(per_second=9, elapsed_ns=9 * MS, busy_ns=9 * MS)),
     "stall": lambda: a_run(*worst(histogram=recorded(*[MS] * 1_000, 200 * MS))),
     "errors": lambda: a_run(*worst(errors=1, first_error="OSError: busy")),

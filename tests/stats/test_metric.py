@@ -5,9 +5,22 @@ times.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from madeup import a_cell, a_run, a_sample, an_attempt, changed, declared, of_rates, read_row, recorded, repeated
+from madeup import (
+    SECOND,
+    a_cell,
+    a_run,
+    a_sample,
+    an_attempt,
+    changed,
+    declared,
+    of_rates,
+    read_row,
+    recorded,
+    repeated,
+)
 
 from dyno.contracts.model import UsageError
 from dyno.fields import Sample
@@ -173,3 +186,25 @@ def test_tool_figures_are_not_paired_with_dyno_timings() -> None:
     assert {(a.best.engine, a.reported_by) for a in answers(run)} == {("few", "hammer 1.0"), ("many", None)}
     both = changed(of_two(), lambda _, s: replace(s, reported_by="hammer 1.0"))
     assert len(pairs(both)) == 2
+
+
+@pytest.mark.claim("Time without waiting for a core drops what other processes take, and keeps other waiting")
+@pytest.mark.parametrize(
+    ("client", "server", "clients", "expected_ns"),
+    [
+        ({"core_wait_ns": SECOND // 4}, None, 1, 750_000),
+        ({"core_wait_ns": 0}, None, 1, 1_000_000),
+        ({"core_wait_ns": SECOND // 4}, {"core_wait_ns": SECOND // 2}, 1, 250_000),
+        ({"core_wait_ns": SECOND // 4}, {"core_wait_ns": None}, 1, None),
+        ({"core_wait_ns": SECOND // 4}, None, 2, None),
+        ({"core_wait_ns": 2 * SECOND}, None, 1, None),
+        ({}, None, 1, None),
+    ],
+)
+def test_undisturbed_time_leaves_out_waiting_for_a_core(
+    client: Any, server: Any, clients: int, expected_ns: float | None
+) -> None:
+    # 1,000 operations in a second.
+    sample = a_sample(wall_ns=SECOND, client=client, server=server, clients=clients)
+    undisturbed = metric("undisturbed").of(sample)
+    assert undisturbed == (None if expected_ns is None else pytest.approx(expected_ns))

@@ -40,6 +40,8 @@ class _Used(TypedDict, total=False):
     """Read from the device."""
     written_bytes: Change | None
     """Bytes of pages that were changed, less those of pages that were dropped before a flush; may be negative."""
+    core_wait_ns: Count | None
+    """Time in which threads were ready to run and waited for a core. Earlier files lack it."""
     peak_resident_bytes: Count | None
 
 

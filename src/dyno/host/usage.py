@@ -50,6 +50,9 @@ class Usage:
     written_bytes: int | None
     """Bytes to be written to the device: counted when a page is dirtied, not when it is flushed. If a process drops
     dirty pages, they are subtracted from its count, which can become negative."""
+    core_wait_ns: int | None = None
+    """Time in which threads were ready to run and waited for a core (schedstat): of another process, of all its
+    threads; of this one, of its first thread, which does the work."""
 
     def __sub__(self, earlier: Usage) -> Usage:
         """Returns the use since `earlier`.
@@ -69,7 +72,7 @@ class Usage:
         return replace(UNKNOWN, **{name: sum(both) for name, both in pairs.items() if None not in both})
 
 
-NOTHING = Usage(0, 0, 0, 0, 0, 0, 0, 0)
+NOTHING = Usage(0, 0, 0, 0, 0, 0, 0, 0, 0)
 UNKNOWN = Usage(None, None, None, None, None, None, None, None)
 
 
@@ -81,13 +84,14 @@ def measure_own() -> Usage:
     """
     # Make the kernel update the CPU time (see `of_thread_ns`).
     process_time_ns()
-    return _read_rusage(resource.RUSAGE_SELF, *_io(ROOT / "proc/self/io"))
+    used = _read_rusage(resource.RUSAGE_SELF, *_io(ROOT / "proc/self/io"))
+    return replace(used, core_wait_ns=_core_wait_ns(ROOT / "proc/self"))
 
 
 def of_ended_children() -> Usage:
     """Returns the use of this process's children that it has waited for, from getrusage(2). Bytes are 0, since the
-    kernel adds them to this process's own."""
-    return _read_rusage(resource.RUSAGE_CHILDREN, 0, 0, 0)
+    kernel adds them to this process's own, and their waiting for a core is not counted."""
+    return replace(_read_rusage(resource.RUSAGE_CHILDREN, 0, 0, 0), core_wait_ns=0)
 
 
 def measure_process(pid: int, *, root: Path = ROOT) -> Usage:
@@ -100,8 +104,10 @@ def measure_process(pid: int, *, root: Path = ROOT) -> Usage:
     process = root / "proc" / str(pid)
     # The process's own status counts only the switches of its first thread.
     switches: dict[str, list[int]] = {"voluntary_ctxt_switches": [], "nonvoluntary_ctxt_switches": []}
+    waits = list[int | None]()
     with suppress(OSError):
         for thread in (process / "task").iterdir():
+            waits.append(_core_wait_ns(thread))
             for line in read_lines(thread / "status"):
                 name, _, value = line.partition(":")
                 if name in switches and (number := to_int(value)) is not None:
@@ -114,7 +120,16 @@ def measure_process(pid: int, *, root: Path = ROOT) -> Usage:
         return UNKNOWN
     faults, ended_faults, user, system, ended_user, ended_system = numbers
     user_ns, system_ns = (user + ended_user) * _TICK_NS, (system + ended_system) * _TICK_NS
-    return Usage(user_ns, system_ns, voluntary, involuntary, faults + ended_faults, *io)
+    known = [each for each in waits if each is not None]
+    core_wait_ns = sum(known) if known else None
+    return Usage(user_ns, system_ns, voluntary, involuntary, faults + ended_faults, *io, core_wait_ns)
+
+
+def _core_wait_ns(thread: Path) -> int | None:
+    """Returns how long a thread, or a process's first one, was ready to run and waited for a core. None if the kernel
+    does not count it."""
+    words = (read_text(thread / "schedstat") or "").split()
+    return to_int(words[1]) if len(words) > 1 else None
 
 
 def of_thread_ns() -> tuple[int, int]:

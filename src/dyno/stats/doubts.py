@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0
+PREEMPTED_PERCENT = 5.0
 SHORT_NS = 10_000_000
 ACHIEVED = 0.95
 LATE_PERCENT, LATE_NS = 10.0, 50_000
@@ -132,12 +133,27 @@ def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
         return
     # The times of several clients are not separate, and an open loop waits until operations are due.
     single = [s for s in row.samples if s.clients == 1 and s.elapsed_ns > 0 and s.response is None]
-    percent = max(((1 - sample.busy_ns / sample.elapsed_ns) * 100 for sample in single), default=0.0)
+    preempted = max((_core_wait_percent(sample) for sample in row.samples), default=0.0)
+    if preempted > PREEMPTED_PERCENT:
+        yield _doubt("preempted", f"preempted {preempted:.0f} %", percent=preempted)
+    # What other processes took is not Dyno's own.
+    percent = max(
+        ((1 - sample.busy_ns / sample.elapsed_ns) * 100 - _core_wait_percent(sample) for sample in single),
+        default=0.0,
+    )
     if percent > HARNESS_PERCENT:
         yield _doubt("harness", f"harness {percent:.0f} %", percent=percent)
     shortest = min(sample.elapsed_ns for sample in row.samples)
     if shortest < SHORT_NS:
         yield _doubt("short", "short", ms=shortest / 1e6)
+
+
+def _core_wait_percent(sample: Sample) -> float:
+    """Returns the share of a phase's time in which its work waited for a core, in percent. 0 if it is unknown."""
+    waits = [(used or {}).get("core_wait_ns") or 0 for used in (sample.client, sample.server)]
+    if not sample.wall_ns:
+        return 0.0
+    return min(sum(waits) / sample.clients / sample.wall_ns, 1.0) * 100
 
 
 def _tail(row: CellSummary, run: Run) -> Iterator[Doubt]:

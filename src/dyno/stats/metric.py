@@ -81,11 +81,27 @@ def _memory(sample: Sample) -> float | None:
     return _add_figures(sample, sample.client_peak_bytes, sample.server_peak_bytes)
 
 
+def _undisturbed(sample: Sample) -> float | None:
+    """Returns the time of an item without waiting for a core, of client and server. None for several clients, whose
+    waits overlap."""
+    waited = (sample.client or {}).get("core_wait_ns")
+    if sample.server is not None:
+        of_server = sample.server.get("core_wait_ns")
+        waited = None if waited is None or of_server is None else waited + of_server
+    if waited is None or sample.clients != 1 or not sample.wall_ns or not sample.per_second:
+        return None
+    # The waits are those of the whole phase, with Dyno's pauses.
+    share = 1 - waited / sample.wall_ns
+    return share * 1e9 / sample.per_second if share > 0 else None
+
+
 THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
 TIME = Metric("time", "time of an item", True, lambda sample: 1e9 / rate if (rate := sample.per_second) else None)
 """The inverse of throughput, for phases whose items take so long that it says more."""
 BANDWIDTH = Metric("bandwidth", "bandwidth", False, lambda sample: sample.bytes_per_second, "bytes")
 CPU = Metric("cpu", "CPU time of an item", True, _cpu, needs="CPU time")
+UNDISTURBED = Metric("undisturbed", "time of an item without waiting for a core", True, _undisturbed)
+"""Keeps waiting for a disk, locks and a network, and drops what other processes take."""
 MEMORY = Metric("memory", "peak memory", True, _memory, "size", needs="memory")
 CAPACITY = Metric("capacity", "capacity", False, lambda sample: None, "items")
 """The highest rate under limits. It is a figure of a search, not of a sample."""
@@ -98,6 +114,7 @@ METRICS = {
         CAPACITY,
         BANDWIDTH,
         CPU,
+        UNDISTURBED,
         MEMORY,
         *map(_service, ("p50", "p99", "p999")),
         TYPICAL_RESPONSE,
