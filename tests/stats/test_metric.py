@@ -208,3 +208,8 @@ def test_undisturbed_time_leaves_out_waiting_for_a_core(
     sample = a_sample(wall_ns=SECOND, client=client, server=server, clients=clients)
     undisturbed = metric("undisturbed").of(sample)
     assert undisturbed == (None if expected_ns is None else pytest.approx(expected_ns))
+
+
+def test_undisturbed_time_is_unknown_with_long_pauses() -> None:
+    paused = a_sample(wall_ns=2 * SECOND, client={"core_wait_ns": SECOND // 4})
+    assert metric("undisturbed").of(paused) is None
