@@ -210,6 +210,6 @@ def test_undisturbed_time_leaves_out_waiting_for_a_core(
     assert undisturbed == (None if expected_ns is None else pytest.approx(expected_ns))
 
 
-def test_undisturbed_time_is_unknown_with_long_pauses() -> None:
-    paused = a_sample(wall_ns=2 * SECOND, client={"core_wait_ns": SECOND // 4})
-    assert metric("undisturbed").of(paused) is None
+def test_waits_of_a_server_are_counted_without_pauses() -> None:
+    paused = a_sample(wall_ns=2 * SECOND, client={"core_wait_ns": 0}, server={"core_wait_ns": SECOND // 2})
+    assert metric("undisturbed").of(paused) == pytest.approx(750_000)

@@ -145,6 +145,12 @@ def waits_of_thread() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
+def core_wait_of_thread_ns() -> int:
+    """Returns how long the calling thread was ready to run and waited for a core. 0 if the kernel does not count
+    it."""
+    return _core_wait_ns(ROOT / "proc/thread-self") or 0
+
+
 def of_tree(pids: Iterable[int]) -> Usage:
     """Returns the use of these processes and all their descendants, each counted once.
 

@@ -38,6 +38,8 @@ class UsageMeter:
         used = without_pauses(measure_own() - self._begin, whole.paused)
         if used.voluntary_switches is not None:
             used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
+        if used.core_wait_ns is not None:
+            used = replace(used, core_wait_ns=max(used.core_wait_ns - whole.paused_core_wait_ns, 0))
         whole.usage = used
         if self._peak_reset:
             whole.peak_bytes = peaks_since_reset(self._process)

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from time import process_time_ns
 
-from dyno.host.usage import of_thread_ns, waits_of_thread
+from dyno.host.usage import core_wait_of_thread_ns, of_thread_ns, waits_of_thread
 from dyno.measure.position import ClientPosition
 from dyno.measure.tally import Tally
 
 
 class PauseMeter:
-    """Measures pauses: the CPU time of this thread, of its process and of the server, and how often this thread
-    waited for other clients."""
+    """Measures pauses: the CPU time of this thread, of its process and of the server, how often this thread waited
+    for other clients, and how long for a core."""
 
     def __init__(self, position: ClientPosition, watch: Callable[[], int]) -> None:
         self._leads, self._watch = position.leads, watch
@@ -18,6 +18,7 @@ class PauseMeter:
 
     def begin(self) -> None:
         self._thread, self._waits = of_thread_ns(), waits_of_thread()
+        self._core_wait_ns = core_wait_of_thread_ns()
         if self._leads:
             self._process = process_time_ns()
             self._server = self._watch()
@@ -29,6 +30,7 @@ class PauseMeter:
         user, system = of_thread_ns()
         tally.paused = (tally.paused[0] + user - self._thread[0], tally.paused[1] + system - self._thread[1])
         tally.paused_waits += waits_of_thread() - self._waits
+        tally.paused_core_wait_ns += core_wait_of_thread_ns() - self._core_wait_ns
         if self._leads:
             tally.pause_process_ns += process_time_ns() - self._process
             tally.pause_server_ns += self._watch() - self._server

@@ -90,6 +90,7 @@ class Tally(Counted):
         self.paused = (0, 0)
         """User and system CPU time of the client's thread in pauses, for inputs and checks."""
         self.paused_waits = 0
+        self.paused_core_wait_ns = 0
         """Number of times that the client's thread gave up its core in pauses, to wait."""
         self.full_operations = 0
         """Operations of a closed loop that ended while all clients were at work..."""
@@ -156,6 +157,7 @@ class Tally(Counted):
         self.warm = self.warm and other.warm
         self.paused = (self.paused[0] + other.paused[0], self.paused[1] + other.paused[1])
         self.paused_waits += other.paused_waits
+        self.paused_core_wait_ns += other.paused_core_wait_ns
         self.pause_process_ns += other.pause_process_ns
         self.pause_server_ns += other.pause_server_ns
 

@@ -149,11 +149,10 @@ def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _core_wait_percent(sample: Sample) -> float:
-    """Returns the share of a phase's time in which its work waited for a core, in percent. 0 if it is unknown."""
-    waits = [(used or {}).get("core_wait_ns") or 0 for used in (sample.client, sample.server)]
-    if not sample.wall_ns:
-        return 0.0
-    return min(sum(waits) / sample.clients / sample.wall_ns, 1.0) * 100
+    """Returns the share of the measured time in which the clients waited for a core, in percent. 0 if it is
+    unknown."""
+    waited = (sample.client or {}).get("core_wait_ns") or 0
+    return min(waited / sample.clients / sample.elapsed_ns, 1.0) * 100 if sample.elapsed_ns else 0.0
 
 
 def _tail(row: CellSummary, run: Run) -> Iterator[Doubt]:

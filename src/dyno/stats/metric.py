@@ -81,23 +81,19 @@ def _memory(sample: Sample) -> float | None:
     return _add_figures(sample, sample.client_peak_bytes, sample.server_peak_bytes)
 
 
-LEAST_TIMED = 0.9
-"""Share of a phase that is timed at least if its waits for a core are those of the operations."""
-
-
 def _undisturbed(sample: Sample) -> float | None:
     """Returns the time of an item without waiting for a core, of client and server. None for several clients, whose
     waits overlap."""
-    waited = (sample.client or {}).get("core_wait_ns")
+    waited: float | None = (sample.client or {}).get("core_wait_ns")
+    if waited is None or sample.clients != 1 or not sample.elapsed_ns or not sample.per_second:
+        return None
     if sample.server is not None:
         of_server = sample.server.get("core_wait_ns")
-        waited = None if waited is None or of_server is None else waited + of_server
-    if waited is None or sample.clients != 1 or not sample.wall_ns or not sample.per_second:
-        return None
-    # The waits are those of the whole phase: with long pauses of Dyno's, they are not those of the operations.
-    if sample.elapsed_ns < LEAST_TIMED * sample.wall_ns:
-        return None
-    share = 1 - waited / sample.wall_ns
+        if of_server is None:
+            return None
+        # The server's waits include those of Dyno's pauses.
+        waited += of_server * min(sample.elapsed_ns / (sample.wall_ns or sample.elapsed_ns), 1.0)
+    share = 1 - waited / sample.elapsed_ns
     return share * 1e9 / sample.per_second if share > 0 else None
 
 
