@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from madeup import a_sample, an_attempt
+from shell import Shell
 
 from dyno import results
 from dyno.options import RunRequest
@@ -111,7 +113,7 @@ def test_hopeless_run_ends_before_the_time_is_up(laboratory: Laboratory) -> None
     run, _ = laboratory.run(until="decided", samples=6, within=60)
     assert run.ending == "forecast"
     assert laboratory.now < 60
-    assert find_decisions(run).more > 20
+    assert find_decisions(run).most > 20
 
 
 def test_interrupted_run_resumes_with_the_same_rows(laboratory: Laboratory) -> None:
@@ -128,3 +130,14 @@ def test_interrupted_run_resumes_with_the_same_rows(laboratory: Laboratory) -> N
     before = laboratory.file.read_bytes()
     laboratory.run(resume=True, until="decided", samples=6, within=600)
     assert laboratory.file.read_bytes() == before
+
+
+def test_open_comparisons_are_named_when_the_time_is_up(shell: Shell) -> None:
+    words = ("-e", "a=synthetic,b=synthetic", "-p", "operations=50", "--until", "decided", "--within", 1)
+    ended = shell.dyno("run", "selftest", *words, "-o", shell.file)
+    run = results.load(shell.file)
+    assert ended.status == 0
+    assert run.ending in ("time", "decided")
+    assert run.complete
+    named = re.search(r"The time was up: 1 of 1 comparisons open: [ab] and [ab] in work; .* more samples", ended.err)
+    assert bool(named) == bool(find_decisions(run).open)

@@ -48,7 +48,7 @@ def test_hopeless_comparisons_end_from_six_blocks_on() -> None:
     assert find_undecided_rows(run, 1) == (frozenset(), "")
     few = reads(lmdb=WIDE[:5], sqlite=tuple(reversed(WIDE[:5])))
     assert find_undecided_rows(few, 1)[0] == {0, 1}
-    assert find_decisions(run).more > 1
+    assert find_decisions(run).most > 1
 
 
 def test_single_engine_has_nothing_to_decide() -> None:

@@ -30,6 +30,8 @@ class Display(ProgressListener):
         self._bar = bar
         self._task = bar.add_task("starting", total=None, left="")
         self._description = ""
+        self._open = ""
+        """The open comparisons, as the end of the line."""
         self._plan: Plan | None = None
         self._ranked: list[int] = []
         self._trials_left = Counter[int]()
@@ -67,10 +69,10 @@ class Display(ProgressListener):
             again = f", attempt {attempt + 1}"
         row = display.engine(cell.label, None if cell.follows else cell.tier)
         self._description = f"{row}, block {trial.block + 1}{again}"
-        self._show(self._description)
+        self._show(self._description + self._open)
 
     def phase(self, name: str) -> None:
-        self._show(f"{self._description}: {name}")
+        self._show(f"{self._description}: {name}{self._open}")
 
     def ended(self, cell: Cell, attempt: Attempt) -> None:
         if attempt.outcome != "ok":
@@ -88,8 +90,12 @@ class Display(ProgressListener):
             self._say(f"{cell.asked}: its search takes about {usual} of trials, {most} at most")
 
     def extended(self, blocks: int, why: str, cells: Collection[int] | None = None) -> None:
-        self._extend(self._ranked if cells is None else list(cells))
-        self._say(f"block {blocks}: {why}")
+        if cells is None:
+            self._extend(self._ranked)
+            self._say(f"block {blocks}: {why}")
+        else:
+            self._extend(list(cells))
+            self._open = f"; {why}"
 
     def leftover(self, why: str) -> None:
         self._say(why)

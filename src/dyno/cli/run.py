@@ -363,10 +363,12 @@ def _describe_ending(run: Run) -> str:
     decisions = find_decisions(run)
     if not decisions.open:
         return ""
-    more = f"about {decisions.more:,} more samples would tell" if decisions.more < MOST_MORE else "no end in sight"
-    if run.ending == "time":
-        return f"The time was up: {decisions.describe()}; {more}"
-    return f"Stopped before the time was up: {decisions.describe()}; {more}"
+    most = f"about {decisions.most:,}" if decisions.most < MOST_MORE else f"over {MOST_MORE:,}"
+    more = f"{most} more samples would decide all of them"
+    if decisions.least < decisions.most:
+        more = f"about {decisions.least:,} more samples would decide the first of them, {most} all"
+    ended = "The time was up" if run.ending == "time" else "Stopped before the time was up"
+    return f"{ended}: {decisions.describe()}; {more}"
 
 
 def _completed_trials(file: Path, target: Path) -> str | None:

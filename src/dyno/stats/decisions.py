@@ -41,9 +41,14 @@ class Decisions:
     open: tuple[StatedComparison, ...]
 
     @property
-    def more(self) -> int:
+    def most(self) -> int:
         """The approximate number of further samples that would decide all open comparisons."""
         return max((_samples_needed(each) for each in self.open), default=0)
+
+    @property
+    def least(self) -> int:
+        """The approximate number of further samples that would decide one of the open comparisons."""
+        return min((_samples_needed(each) for each in self.open), default=0)
 
     def within_reach(self, blocks: float) -> Decisions:
         """Returns the open comparisons without those that would probably take more than this number of blocks."""
