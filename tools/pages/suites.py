@@ -14,7 +14,7 @@ from dyno.contracts.settings import Setting
 from dyno.contracts.suite import Suite
 from dyno.report.tables import units
 from dyno.runner import plan
-from dyno.runner.plan import WITHIN
+from dyno.runner.plan import longest_run
 
 
 def names() -> list[str]:
@@ -98,7 +98,7 @@ def presets(name: str) -> str:
             params = code(units.params(preset.params))
         until = ""
         if preset.until:
-            until = f", until {preset.until} or {preset.within or WITHIN:,.0f} s"
+            until = f", until {preset.until} or {longest_run(preset_name, preset):,.0f} s"
         rows.append(
             (
                 code(preset_name),

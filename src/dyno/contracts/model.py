@@ -148,7 +148,7 @@ class Preset(NamedTuple):
     """When the run ends, unless the user sets samples or times: DECIDED, or the target width of the intervals, such
     as '10%'. `samples` is then the minimum number of blocks. None: exactly `samples` blocks."""
     within: float | None = None
-    """Seconds after which no further block begins; None: the general maximum."""
+    """Seconds after which no further block begins; None: a minute for `quick`, half an hour for others."""
 
 
 SETTINGS = "set"

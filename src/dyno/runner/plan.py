@@ -37,9 +37,9 @@ ALL_PHASES = "all"
 CLIENTS = Setting("clients", by_cpus(1, 1024), 1, "clients at work at the same time; cpus: as many as there are CPUs")
 GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
 """Parameters that every suite has without declaring them."""
-UNTIL_BLOCKS, WITHIN = 6, 1800.0
+UNTIL_BLOCKS, WITHIN, QUICK_WITHIN = 6, 1800.0, 60.0
 """Defaults for `until`: the number of blocks before the widths of intervals are judged, and the maximum time of the
-run in s."""
+run in s, of the default preset if nothing else is requested."""
 FLOOR_SECONDS = 0.3
 """Maximum measuring time of a null engine's phase, in s..."""
 FLOOR_DUE = 10
@@ -340,6 +340,13 @@ def make_resumed(request: RunRequest, path: Path) -> Plan:
     return plan
 
 
+def longest_run(name: str, preset: Preset) -> float:
+    """Returns the seconds after which a run of the preset of this name begins no further block."""
+    if preset.within is not None:
+        return preset.within
+    return QUICK_WITHIN if name == DEFAULT_PRESET else WITHIN
+
+
 def _resolve_ending(
     request: RunRequest, preset: Preset, cells: int
 ) -> tuple[float | Literal["decided"] | None, float | None]:
@@ -355,7 +362,7 @@ def _resolve_ending(
         counted = (request.samples, request.budget, request.duration, request.warmup)
         if preset.until is None or any(each is not None for each in counted):
             return None, None
-        until, within = preset.until, preset.within
+        until, within = preset.until, longest_run(request.preset or DEFAULT_PRESET, preset)
     if until == DECIDED:
         return DECIDED, within or WITHIN
     try:

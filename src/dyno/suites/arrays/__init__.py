@@ -31,7 +31,7 @@ PARAMS = (
 )
 
 PRESETS = {
-    "quick": Preset({"rows": 50_000, "slices": 50, "updates": 10}, samples=3, budget=5, timeout=120, within=60),
+    "quick": Preset({"rows": 50_000, "slices": 50, "updates": 10}, samples=3, budget=5, timeout=120),
     "standard": Preset({"rows": PUBLISHED_ROWS}, samples=5, budget=120, timeout=1_800),
     # 30 GiB, which is one and a half times the memory of a trial that is confined to 20 GiB.
     "full": Preset({"rows": 184_000_000, "repeats": 2}, samples=3, budget=3_600, timeout=36_000),

@@ -122,7 +122,7 @@ BATCHES = (1, 2, 4, 5, 8, 16, 32, 64)
 _QUICK = {"packer": QUICK_PACKERS, "batch": (1, 16), "gets": 2_000, "iterations": 5}
 _ALL = {"packer": PACKERS, "batch": BATCHES}
 PRESETS = {
-    "quick": Preset(_QUICK, samples=3, budget=1, timeout=60, within=60),
+    "quick": Preset(_QUICK, samples=3, budget=1, timeout=60),
     "standard": Preset(_ALL, samples=5, budget=20, timeout=300),
     "full": Preset({**_ALL, "records": 20_000, "gets": 20_000}, samples=10, budget=120, timeout=3_600),
 }

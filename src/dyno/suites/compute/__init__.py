@@ -33,7 +33,7 @@ def steps(limit: int) -> tuple[int, ...]:
 
 
 PRESETS = {
-    "quick": Preset({"size": (100, 10_000, 1_000_000)}, samples=3, budget=0.3, timeout=120, within=60),
+    "quick": Preset({"size": (100, 10_000, 1_000_000)}, samples=3, budget=0.3, timeout=120),
     "standard": Preset({"size": steps(10**7)}, samples=3, budget=0.5, timeout=300),
     "full": Preset({"size": steps(10**9), "dtype": (SINGLE, DOUBLE)}, samples=5, budget=10, timeout=3_600),
 }

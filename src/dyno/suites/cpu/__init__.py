@@ -20,7 +20,7 @@ class CpuSuite(Suite):
     params = (Setting("max_prime", integer(3, 10_000_000), 64_000, "an event searches all primes below it"),)
     presets = MappingProxyType(
         {
-            "quick": Preset({"clients": SCALE}, samples=3, budget=2, timeout=60, within=60),
+            "quick": Preset({"clients": SCALE}, samples=3, budget=2, timeout=60),
             "standard": Preset({"clients": SCALE}, samples=5, budget=10, timeout=120),
             "full": Preset({"clients": SCALE}, samples=10, budget=30, timeout=300),
         }

@@ -115,9 +115,7 @@ class HttpSuite(Suite):
     )
     presets = MappingProxyType(
         {
-            "quick": Preset(
-                {"inflight": (1, 8, 64), "requests": 10_000}, samples=3, budget=2, timeout=120, within=60
-            ),
+            "quick": Preset({"inflight": (1, 8, 64), "requests": 10_000}, samples=3, budget=2, timeout=120),
             "standard": Preset(_STANDARD, samples=5, budget=20, timeout=600),
             "full": Preset(_FULL, samples=10, budget=60, timeout=3_600),
         }

@@ -46,7 +46,7 @@ class MemorySuite(Suite):
     params = (Setting("size_kib", _power, 65_536, "working set of each thread, in KiB: a power of two"),)
     presets = MappingProxyType(
         {
-            "quick": Preset({"size_kib": SIZES}, samples=3, budget=1, timeout=60, within=60),
+            "quick": Preset({"size_kib": SIZES}, samples=3, budget=1, timeout=60),
             "standard": Preset({"size_kib": MORE_SIZES, "clients": ("1", "cpus")}, samples=5, budget=2, timeout=120),
             "full": Preset({"size_kib": MORE_SIZES, "clients": THREADS}, samples=10, budget=5, timeout=300),
         }

@@ -76,7 +76,7 @@ _phase = partial(Phase, metric="bandwidth")
 # 4 GiB: balanced chunks, and those for slices of the first axis, and for series along it.
 _FULL = {"shape": "1024x1024x1024", "chunks": ("64x64x64", "1x1024x1024", "1024x32x32"), "slices": 2}
 PRESETS = {
-    "quick": Preset({}, samples=3, budget=2, timeout=120, within=60),
+    "quick": Preset({}, samples=3, budget=2, timeout=120),
     "standard": Preset({"shape": "512x512x512"}, samples=5, budget=30, timeout=600),
     "full": Preset(_FULL, samples=3, budget=60, timeout=3_600),
 }

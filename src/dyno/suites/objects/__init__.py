@@ -28,7 +28,7 @@ PARAMS = (
 # The published sizes, and the size between them.
 _ALL = {"objects": (100, 1_000, 10_000)}
 PRESETS = {
-    "quick": Preset({"objects": 1_000}, samples=3, budget=2, timeout=120, within=60),
+    "quick": Preset({"objects": 1_000}, samples=3, budget=2, timeout=120),
     "standard": Preset(_ALL, samples=5, budget=30, timeout=1_800),
     "full": Preset({**_ALL, "transactions": 50, "min_objects": 1_000_000}, samples=5, budget=300, timeout=14_400),
 }

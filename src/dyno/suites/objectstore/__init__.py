@@ -169,7 +169,7 @@ _STANDARD = {"size": _SIZES[:3], "inflight": (1, 8, 32), "objects": _OBJECTS[:2]
 _FULL = {"size": _SIZES, "inflight": (1, 8, 32, 128), "objects": _OBJECTS, "prefixes": (1, 100), "targets": 8}
 _MANY = {"requests": 10_000, "burst": 1_000, "silence": 30}
 PRESETS = {
-    "quick": Preset({"size": (1_000, 100_000), "inflight": (1, 8)}, samples=3, budget=0.5, timeout=120, within=60),
+    "quick": Preset({"size": (1_000, 100_000), "inflight": (1, 8)}, samples=3, budget=0.5, timeout=120),
     "standard": Preset({**_STANDARD, "requests": 2_000, "burst": 500}, samples=3, budget=1, timeout=600),
     "full": Preset({**_FULL, **_MANY}, samples=5, budget=20, timeout=7_200),
 }

@@ -27,7 +27,7 @@ PARAMS = (
 _STANDARD = {"tables": 10, "table_size": 100_000, "bank_scale": 10, "clients": ("1", "cpus", "4cpus")}
 _FULL = {**_STANDARD, "table_size": 1_000_000, "bank_scale": 100, "clients": ("1", "cpus", "2cpus", "4cpus", "8cpus")}
 PRESETS = {
-    "quick": Preset({}, samples=3, budget=2, timeout=120, within=60),
+    "quick": Preset({}, samples=3, budget=2, timeout=120),
     "standard": Preset(_STANDARD, samples=5, budget=10, timeout=600),
     "full": Preset(_FULL, samples=5, budget=60, timeout=3_600),
 }

@@ -65,9 +65,7 @@ PARAMS = (
 )
 
 PRESETS = {
-    "quick": Preset(
-        {"variables": 50, "per_half_hour": 200, "batch": 500}, samples=3, budget=5, timeout=120, within=60
-    ),
+    "quick": Preset({"variables": 50, "per_half_hour": 200, "batch": 500}, samples=3, budget=5, timeout=120),
     "standard": Preset({"half_hours": 1}, samples=5, budget=300, timeout=3_600),
     # Half-hours of a day.
     "full": Preset({"half_hours": 48}, samples=3, budget=7_200, timeout=36_000),

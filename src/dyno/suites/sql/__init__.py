@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dyno.suites.sql.definition import Definition
 
 PRESETS = {
-    "quick": Preset({}, samples=3, budget=2, timeout=120, within=60),
+    "quick": Preset({}, samples=3, budget=2, timeout=120),
     "standard": Preset({}, samples=5, budget=10, timeout=600),
     "full": Preset({}, samples=5, budget=60, timeout=3_600),
 }

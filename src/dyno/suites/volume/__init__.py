@@ -124,7 +124,7 @@ _STANDARD = {"area": GIB, "block_size": (4 * KIB, 64 * KIB, MIB), "depth": (1, 4
 _BLOCKS = tuple(size * KIB for size in (4, 16, 64, 256, 1_024))
 _FULL = {"area": 8 * GIB, "block_size": _BLOCKS, "depth": (1, 2, 4, 8, 16, 32, 64), "warm": 1_800}
 PRESETS = {
-    "quick": Preset(_QUICK, samples=3, budget=1, timeout=300, within=60),
+    "quick": Preset(_QUICK, samples=3, budget=1, timeout=300),
     "standard": Preset(_STANDARD, samples=5, budget=10, timeout=1_800),
     "full": Preset(_FULL, samples=5, budget=30, timeout=14_400),
 }
