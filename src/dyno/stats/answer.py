@@ -27,6 +27,7 @@ from dyno.stats.compare import (
     count_looks,
     of_speeds,
     pair_centers,
+    sample_tables,
     tables,
     tables_across_tiers,
 )
@@ -142,7 +143,7 @@ def _find_less_cpu(run: Run, of: Answer, margin: float) -> LessCpu | None:
 
 def _make_family(run: Run, groups: Sequence[_Group], of: Sequence[Table]) -> Family:
     comparisons = sum(math.comb(len(group.ranked), 2) for group in groups)
-    centers = [pair_centers(list(group.ranked.values())) for group in groups]
+    centers = [pair_centers(list(group.ranked.values())) for group in sample_tables(groups)]
     # A mean over phases varies no more than its phases do on average, so their variance is on the safe side.
     common = of[0].family.common if of else NOTHING_KNOWN
     return make_family(centers, comparisons, count_looks(run), common)

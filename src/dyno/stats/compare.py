@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, groupby
 from statistics import median
+from typing import TypeVar
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import DECIDED, TIERS, Tier, UsageError
@@ -30,6 +31,9 @@ from dyno.stats.metric import THROUGHPUT, CapacitySpeeds, Metric, choose_metric,
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
+T = TypeVar("T")
+ENOUGH_TABLES = 256
+"""Number of tables from whose pairs variances are estimated."""
 MOST_POOLED = 24
 """Maximum number of rows of a table whose variances are estimated together. The number of pairs grows with the
 square."""
@@ -106,11 +110,16 @@ def _all_tables(run: Run, by: Metric | None) -> tuple[tuple[Table, ...], tuple[T
     """Returns the tables of each tier and those across tiers, which are one family."""
     of_tiers, across = _group_by_tier(run, by), _group_across_tiers(run, by)
     comparisons = sum(math.comb(len(table.rows), 2) for table in (*of_tiers, *across))
-    centers = [pair_centers([speeds for _, speeds in table.rows]) for table in of_tiers]
+    centers = [pair_centers([speeds for _, speeds in table.rows]) for table in sample_tables(of_tiers)]
     family = make_family(centers, comparisons, count_looks(run))
     return tuple(replace(table, family=family) for table in of_tiers), tuple(
         replace(table, family=family) for table in across
     )
+
+
+def sample_tables(of: Sequence[T]) -> Sequence[T]:
+    """Returns tables or groups, evenly spread, that are enough to estimate what their variances have in common."""
+    return of[:: -(-len(of) // ENOUGH_TABLES) or 1]
 
 
 def count_looks(run: Run) -> int:
