@@ -21,6 +21,7 @@ from dyno.results import Run
 
 sys.path.append(str(TESTS.parent / "benchmarks"))
 import certainty
+import families
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -67,7 +68,7 @@ def has_figures(ended: subprocess.CompletedProcess[str]) -> None:
 
 
 def test_every_benchmark_has_a_smoke_test() -> None:
-    assert {path.stem for path in BENCHMARKS.glob("*.py")} == {*TINY, "whole", "shootout", "queues"}
+    assert {path.stem for path in BENCHMARKS.glob("*.py")} == {*TINY, "whole", "shootout", "queues", "families"}
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -96,6 +97,17 @@ def test_certainty_counts_false_and_missed_verdicts(
     monkeypatch.setattr(certainty, "measured", measured)
     assert certainty.same(seed=1, blocks=20)
     assert certainty.gated(seed=1, blocks=20) is kept
+
+
+def test_simulated_families_count_false_and_found_statements() -> None:
+    equal, alone = families.simulate(families.CASES[0], phases=2, rows=8, blocks=6, seed=1, draws=20)
+    # Of 56 pairs at 99 % each, half of the runs have a false one.
+    assert equal.false <= 0.1 < alone.false
+    ahead = families.Case("far ahead", families.CASES[0].noise, ahead=0.5)
+    assert families.simulate(ahead, phases=2, rows=8, blocks=6, seed=1, draws=5)[0].found == 1
+    decided = families.simulate_decisions(ahead, phases=2, rows=3, first=3, seed=1, draws=5)
+    assert decided.found == 1
+    assert decided.trials < families.MOST_BLOCKS
 
 
 def test_benchmark_whole_compares_two_versions(place: Path) -> None:

@@ -94,6 +94,6 @@ def test_gate_detects_documented_slowdown_nine_times_in_ten(rows: int, reaches: 
         ratios = [np.exp(random.normal(at, spread, samples)).tolist() for at in centers]
         seen = SimpleNamespace(ratio=1.0, blocks=samples)
         changes = [SimpleNamespace(metric=THROUGHPUT, center=center(values), verdict=seen) for values in ratios]
-        judged = gate(cast(Between, SimpleNamespace(changes=changes)), margin)
+        judged = gate(cast(Between, SimpleNamespace(changes=changes, paired=True)), margin)
         failures += judged[0].state == "slower"
     assert failures / repeats >= 0.87

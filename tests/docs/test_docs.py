@@ -241,7 +241,7 @@ def test_plans_of_every_sql_engine_are_documented() -> None:
         ("The interval", f"**From {estimate.FEWEST_ORDERED} trials on**"),
         ("The interval", f"**For {estimate.FEWEST_TRIALS} to {estimate.FEWEST_ORDERED - 1} trials**"),
         ("The interval", f"**Under {estimate.FEWEST_TRIALS} trials**"),
-        ("Ratios", f"**Why {verdict.CONFIDENCE * 100:g} %.**"),
+        ("Ratios", f"At {verdict.CONFIDENCE * 100:g} % each"),
         ("Ratios", f"within the margin, which is {verdict.MARGIN * 100:g} %"),
         ("The gate", f"at {(1 - CHANCE) * 100:g} % for the row by itself"),
         ("Until it is narrow", f"It looks from {plan.UNTIL_BLOCKS} blocks on"),
