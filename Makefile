@@ -31,14 +31,14 @@ demo: $(ENGINES)
 
 # `make test ROOM=engines/redis` runs what guards a room, a folder or a module of src/dyno.
 test: system setup servers lint
-	$(BIN)/pytest $(WORKERS) -m "serial and not soak and not nightly" --durations-file durations-serial.txt $(IN_ROOM) $(PYTEST) \
+	$(BIN)/pytest $(WORKERS) -m "serial and not soak and not nightly" --durations-file=durations-serial.txt $(IN_ROOM) $(PYTEST) \
 		$$(grep -rl --include='test_*.py' 'mark\.serial' tests); status=$$?; test $$status = 5 && status=0; \
-		$(BIN)/pytest $(WORKERS) -m "not serial and not soak and not nightly" --durations-file durations.txt $(IN_ROOM) \
+		$(BIN)/pytest $(WORKERS) -m "not serial and not soak and not nightly" --durations-file=durations.txt $(IN_ROOM) \
 		$(PYTEST) && exit $$status
 
 # Tests at their full sizes, which `make test` runs with smaller ones: the tutorials as written.
 nightly: system setup servers
-	$(BIN)/pytest -m nightly --durations-file durations.txt $(PYTEST)
+	$(BIN)/pytest -m nightly --durations-file=durations.txt $(PYTEST)
 
 # The inner loop, about a minute: tests that start no process.
 check: lint
