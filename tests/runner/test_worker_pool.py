@@ -52,7 +52,8 @@ def test_memory_layout_differs_between_blocks(tmp_path: Path) -> None:
         with WorkerPools("selftest", tmp_path) as pools:
             pools.renew(block)
             pools.start_pool(sys.executable)
-            (server,) = psutil.Process().children()
+            # Other tests' servers may be children, too.
+            (server,) = (p for p in psutil.Process().children() if "dyno.runner.worker_pool" in p.cmdline())
             return len("".join(server.environ().values()))
 
     sizes = [environment_bytes(block) for block in range(3)]
