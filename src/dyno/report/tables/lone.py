@@ -35,8 +35,12 @@ def describe_engine(run: Run, label: str, tier: Tier | None, tool: str | None, n
     if not stated:
         measured = [of_phase[0] for of_phase in by_phase.values() if of_phase]
         stated = [f"{names.get(row.phase, row.phase)} {_figure(row)}" for row in measured[:MOST_FIGURES]]
-    source = f", as reported by {tool}" if tool else ""
-    sentence = f"{display.engine(label, tier)}{source}: {stated[0]}"
+    name = display.engine(label, tier)
+    if tool and tool.startswith(label):
+        name = display.engine(tool, tier)
+    elif tool:
+        name += f", as reported by {tool}"
+    sentence = f"{name}: {stated[0]}"
     for text in stated[1:]:
         if len(f"{sentence}; {text}".split()) <= MOST_WORDS:
             sentence += f"; {text}"
