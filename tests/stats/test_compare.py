@@ -252,7 +252,7 @@ def with_answers(run: Run, engine: str, **counts: int) -> Run:
 @pytest.mark.parametrize(
     ("counts", "why"),
     [
-        ({"empty": 400}, "up to 40 % of the answers are empty; ask for values that exist"),
+        ({"empty": 600}, "up to 60 % of the answers are empty; ask for values that exist"),
         ({"same": 900}, "up to 90 % of the answers are the same; draw other values"),
     ],
     ids=["empty", "same"],
@@ -263,5 +263,5 @@ def test_row_with_suspicious_answers_is_not_compared(counts: dict[str, int], why
     assert [row.cell.engine for row, _ in table.rows] == ["sqlite"]
     assert [cell.engine for cell in table.suspicious] == ["lmdb"]
     assert any(sentence.startswith(f"read: lmdb: not compared: {why}") for sentence in wording.answers(run))
-    few = with_answers(reads(lmdb=(2e6, 2.1e6, 2e6), sqlite=(1e6, 1.1e6, 1e6)), "lmdb", empty=20, same=100)
+    few = with_answers(reads(lmdb=(2e6, 2.1e6, 2e6), sqlite=(1e6, 1.1e6, 1e6)), "lmdb", empty=400, same=400)
     assert len(tables(few)[0].rows) == 2

@@ -441,10 +441,9 @@ def _answers(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if any(each.get("answers_unchecked") for each in facts):
         yield _doubt("unchecked", "unchecked")
 
-    if row.suspicion is not None:
-        what = "empty" if row.suspicion.code == "empty" else "same"
-        percent = row.suspicion.percent
-        yield _doubt(row.suspicion.code, f"{what} {percent:.0f} %", percent=percent)
+    for suspicion in row.suspicions:
+        what = "empty" if suspicion.code == "empty" else "same"
+        yield _doubt(suspicion.code, f"{what} {suspicion.percent:.0f} %", percent=suspicion.percent)
     aborts = sum(count for each in facts if type(count := each.get("answers_aborts")) is int)
     if aborts:
         yield _doubt("aborts", f"aborts {aborts:,}", aborts=aborts)

@@ -4,7 +4,7 @@ number."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -53,12 +53,14 @@ def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
 
 
 EMPTY_PERCENT, SAME_PERCENT = 5.0, 50.0
-"""Percentages of a trial's answers that may be empty, or the same, in a row that is compared."""
+"""Percentages of a trial's answers from which on they are suspicious if they are empty, or the same."""
+MOST_SUSPICIOUS_PERCENT = 50.0
+"""Percentage of suspicious answers of a row that is compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """The answers of a row prove little work: too many are empty, or the same, as if a cache gave them."""
+    """Many answers of a row are empty, or the same, as if a cache gave them. They prove little work."""
 
     code: str
     """The doubt: `empty` or `same-answer`."""
@@ -142,11 +144,16 @@ class CellSummary:
     """None unless the load generator was the row's limit. If it was, the row is in no comparison."""
     attempts: tuple[Attempt, ...]
     """Every attempt at the cell, including failed ones."""
-    suspicion: Suspicion | None = None
-    """None unless the answers prove little work. If they do, the row is in no comparison."""
+    suspicions: tuple[Suspicion, ...] = ()
+    """What makes the answers suspicious."""
     searched: Searched | None = None
     """The search for the cell's capacity, which then is the `throughput`; the samples are of one probe. None in a run
     without limits."""
+
+    @property
+    def suspicion(self) -> Suspicion | None:
+        """The suspicion for which the row is in no comparison; None if its answers prove enough work."""
+        return next((each for each in self.suspicions if each.percent > MOST_SUSPICIOUS_PERCENT), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +262,7 @@ def _summary(run: Run, at: int, attempts: tuple[Attempt, ...], declared: Phase) 
         settings=settings,
         caveats=caveats,
         limit=limit,
-        suspicion=_suspect(counted),
+        suspicions=tuple(_find_suspicions(counted)),
         attempts=attempts,
         searched=search,
         **figures,
@@ -366,9 +373,8 @@ def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
     return facts
 
 
-def _suspect(samples: Sequence[Sample]) -> Suspicion | None:
-    """Returns what makes the answers of a trial suspicious: see the suite `sql`. A single answer is always the
-    same."""
+def _find_suspicions(samples: Sequence[Sample]) -> Iterator[Suspicion]:
+    """Yields what makes the answers of trials suspicious: see the suite `sql`. A single answer is always the same."""
     for code, what, limit in (("empty", "empty", EMPTY_PERCENT), ("same-answer", "same", SAME_PERCENT)):
         shares = [0.0]
         for sample in samples:
@@ -376,8 +382,7 @@ def _suspect(samples: Sequence[Sample]) -> Suspicion | None:
             if type(some) is int and type(judged) is int and judged > 1:
                 shares.append(100 * some / judged)
         if max(shares) > limit:
-            return Suspicion(code, max(shares))
-    return None
+            yield Suspicion(code, max(shares))
 
 
 def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> str | None:
