@@ -479,7 +479,9 @@ def pooler(request: pytest.FixtureRequest, place: Path, url: str) -> Iterator[st
     path = program("pgbouncer")
     if path is None:
         unavailable("pgbouncer is not installed")
-    port, server, user = free_port(), urlsplit(url).port, unprivileged("postgres")
+    port = free_port()
+    server = urlsplit(url).port
+    user = unprivileged("postgres")
     home = directory(place / "pooler", user)
     (home / "users").write_text(f'"u" "{PLAIN}"\n')
     settings = {

@@ -406,7 +406,9 @@ def test_comparing_several_runs_widens_intervals() -> None:
 
 @pytest.mark.claim("With several runs, one equal row in a hundred is called different in any of them")
 def test_false_differences_of_several_runs_stay_within_1_percent() -> None:
-    rows, later, trials = 1_000, 4, 10
+    rows = 1_000
+    later = 4
+    trials = 10
     random = np.random.default_rng(3)
 
     def different(confidence: float) -> float:
