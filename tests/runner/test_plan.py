@@ -386,6 +386,8 @@ def test_within_is_as_requested_or_long_in_standard() -> None:
 def test_within_alone_runs_until_decided() -> None:
     run_plan = make(within=20.0, samples=4)
     assert (run_plan.until, run_plan.within, run_plan.samples) == ("decided", 20, 4)
+    # The requested time holds for the first blocks, too.
+    assert run_plan.least == 1
 
 
 def test_block_of_any_number_is_independent() -> None:

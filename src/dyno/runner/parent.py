@@ -95,7 +95,9 @@ def numbers(
     if plan.until is None or plan.within is None:
         yield from ((number, None) for number in range(plan.samples))
         return
-    began, longest, last = time.monotonic(), 0.0, 0.0
+    began = time.monotonic()
+    longest = 0.0
+    last = 0.0
     # A resumed run completes its interrupted block before it decides.
     least = max(plan.samples, results.load(path).blocks)
     for number in count():
@@ -130,7 +132,7 @@ def _find_undecided(path: Path, rule: StopRule, number: int, left: float) -> tup
     """Returns the cells that have a trial in this block, and why. For a block that a resumed run has completed, these
     are the cells that had one."""
     run = results.load(path)
-    if number < run.blocks - 1 and any(attempt.block > number for attempt in run.attempts):
+    if any(attempt.block > number for attempt in run.attempts):
         return {attempt.cell for attempt in run.attempts if attempt.block == number}, ""
     before = tuple(attempt for attempt in run.attempts if attempt.block < number)
     return rule.undecided(replace(run, attempts=before), left)
@@ -145,15 +147,17 @@ class Floors:
         self._rule = rule
         self._open = {at for at, cell in enumerate(plan.cells) if is_reference(plan.cells, cell)}
 
-    def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
-        """Returns the trials of the block. A cell that is left out of a block is left out of all later ones."""
+    def trials(self, number: int, attempts: Sequence[Attempt], ranked: Collection[int] | None = None) -> list[Trial]:
+        """Returns the trials of the block. A null engine that is left out of a block is left out of all later ones.
+        `ranked`: the numbers of the other cells with a trial; None: all."""
         if number >= FLOOR_MOST:
             self._open.clear()
         if number >= FLOOR_BLOCKS and self._open:
             before = tuple(attempt for attempt in attempts if attempt.block < number)
             self._open &= set(self._rule.unsure(replace(results.load(self._path), attempts=before)))
         trials, cells = self._plan.block(number), self._plan.cells
-        return [t for t in trials if t.cell in self._open or not is_reference(cells, cells[t.cell])]
+        others = range(len(cells)) if ranked is None else ranked
+        return [t for t in trials if t.cell in (self._open if is_reference(cells, cells[t.cell]) else others)]
 
 
 def forecast_time(plan: Plan) -> tuple[int, float]:
@@ -291,10 +295,7 @@ def _blocks(
         return
     floors = Floors(plan, path, rule)
     for number, cells in numbers(plan, path, rule, observer.extended):
-        trials = floors.trials(number, attempts)
-        if cells is not None:
-            trials = [t for t in trials if t.cell in cells or is_reference(plan.cells, plan.cells[t.cell])]
-        yield trials
+        yield floors.trials(number, attempts, cells)
 
 
 def _check_confinement(plan: Plan, home: Path) -> None:

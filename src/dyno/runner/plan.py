@@ -37,9 +37,11 @@ ALL_PHASES = "all"
 CLIENTS = Setting("clients", by_cpus(1, 1024), 1, "clients at work at the same time; cpus: as many as there are CPUs")
 GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
 """Parameters that every suite has without declaring them."""
-UNTIL_BLOCKS, WITHIN, QUICK_WITHIN = 6, 1800.0, 60.0
-"""Defaults for `until`: the number of blocks before the widths of intervals are judged, and the maximum time of the
-run in s, of the default preset if nothing else is requested."""
+UNTIL_BLOCKS = 6
+"""Number of blocks before the widths of intervals are judged."""
+WITHIN = 1800.0
+QUICK_WITHIN = 60.0
+"""Maximum time of a run with `until` in s, unless it is requested; of the default preset, if `until` isn't either."""
 FLOOR_SECONDS = 0.3
 """Maximum measuring time of a null engine's phase, in s..."""
 FLOOR_DUE = 10
@@ -269,7 +271,7 @@ def _resolve_options(
     elif until is not None:
         fewest = preset.samples if until == DECIDED else max(preset.samples, UNTIL_BLOCKS)
         options["samples"] = request.samples or fewest
-        if request.until is None:
+        if request.until is None and request.within is None:
             options["least"] = preset.samples
     return options
 
