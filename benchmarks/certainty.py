@@ -321,7 +321,7 @@ def family(seed: int, draws: int) -> bool:
     for case in AHEAD:
         for samples in FAMILY_SAMPLES:
             outcomes = [simulate(case, phases, rows, samples, seed, draws) for rows, phases in SIZES]
-            texts = [f"{one.found * 100:.0f} ({other.found * 100:.0f})" for one, other in outcomes]
+            texts = [f"{one.power * 100:.0f} ({other.power * 100:.0f})" for one, other in outcomes]
             print(f"{f'{case.name}, {samples}':<22}" + "".join(f"{text:>16}" for text in texts), flush=True)
     return good
 
@@ -336,7 +336,7 @@ def decided(seed: int, draws: int) -> bool:
         texts = []
         for rows, phases in SIZES[:6]:
             outcome = simulate_decisions(case, phases, rows, 3, seed, draws)
-            texts.append(f"{outcome.false * 100:.1f} {outcome.found * 100:.0f} {outcome.trials:.1f}")
+            texts.append(f"{outcome.false * 100:.1f} {outcome.power * 100:.0f} {outcome.trials:.1f}")
             good = good and outcome.false <= most
         print(f"{case.name:<22}" + "".join(f"{text:>16}" for text in texts), flush=True)
     return good

@@ -91,7 +91,7 @@ class Outcome:
 
     false: float
     """Share of the runs with a false statement."""
-    found: float
+    power: float
     """Share of the other rows that are shown to be slower than the first."""
     trials: float
     """Number of trials of a row."""
@@ -159,9 +159,9 @@ class SimulatedRun:
 
     def outcome(self, kinds: Sequence[Mapping[Pair, str]]) -> Outcome:
         stated = [each for of_phase in kinds for each in of_phase.items()]
-        found = [kind == "faster" for (one, _), kind in stated if one == 0]
+        shown = [kind == "faster" for (one, _), kind in stated if one == 0]
         false = any(self._is_false(pair, kind) for pair, kind in stated)
-        return Outcome(float(false), fmean(found), fmean(self._blocks))
+        return Outcome(float(false), fmean(shown), fmean(self._blocks))
 
     def _is_false(self, pair: Pair, kind: str) -> bool:
         ahead = float(self._truth[pair[0]] - self._truth[pair[1]])

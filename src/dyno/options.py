@@ -394,6 +394,13 @@ class PlanOptions:
     awake: bool = False
     """Whether all cores were kept awake, from the first trial to the last. Earlier files lack it: cores slept."""
 
+    @property
+    def until_text(self) -> str | None:
+        """`until` as requested: 'decided' or '5%'."""
+        if self.until is None or isinstance(self.until, str):
+            return self.until
+        return f"{self.until * 100:g}%"
+
     def probe_times(self, cells: int) -> ProbeTimes:
         """Returns the durations of a search, for each of `cells` searches. Plans of 0.1.0 have no bound."""
         bounded = self.within is not None and self.until is None

@@ -99,14 +99,14 @@ def test_certainty_counts_false_and_missed_verdicts(
     assert certainty.gated(seed=1, blocks=20) is kept
 
 
-def test_simulated_families_count_false_and_found_statements() -> None:
+def test_simulated_families_count_false_statements() -> None:
     equal, alone = families.simulate(families.CASES[0], phases=2, rows=8, blocks=6, seed=1, draws=20)
     # Of 56 pairs at 99 % each, half of the runs have a false one.
     assert equal.false <= 0.1 < alone.false
     ahead = families.Case("far ahead", families.CASES[0].noise, ahead=0.5)
-    assert families.simulate(ahead, phases=2, rows=8, blocks=6, seed=1, draws=5)[0].found == 1
+    assert families.simulate(ahead, phases=2, rows=8, blocks=6, seed=1, draws=5)[0].power == 1
     decided = families.simulate_decisions(ahead, phases=2, rows=3, first=3, seed=1, draws=5)
-    assert decided.found == 1
+    assert decided.power == 1
     assert decided.trials < families.MOST_BLOCKS
 
 

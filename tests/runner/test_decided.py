@@ -42,14 +42,16 @@ class Laboratory:
     """Runs of three labels of one engine, whose speeds and spread the test sets. A trial takes a second."""
 
     def __init__(self, home: Path, patch: pytest.MonkeyPatch) -> None:
-        self.home, self.file, self.now = home, home / "r.json", 0.0
+        self.home = home
+        self.file = home / "r.json"
+        self.now = 0.0
         self.speeds = dict.fromkeys(NAMES, 1.0)
         self.spread = 0.02
         self.stop_at: tuple[int, int] | None = None
         patch.setattr(parent, "run_trial", self._trial)
         patch.setattr(parent, "time", SimpleNamespace(monotonic=lambda: self.now))
 
-    def _trial(self, made: Any, cell: Any, trial: Any, number: int, *_: Any) -> Attempt:
+    def _trial(self, run_plan: Any, cell: Any, trial: Any, number: int, *_: Any) -> Attempt:
         if (trial.block, trial.cell) == self.stop_at:
             raise KeyboardInterrupt
         self.now += 1
@@ -57,8 +59,8 @@ class Laboratory:
         rate = 1e6 * self.speeds.get(cell.row, 100.0) * math.exp(noise)
         return an_attempt(trial.block, a_sample("work", rate), cell=trial.cell, attempt=number)
 
-    def run(self, resume: bool = False, **asked: Any) -> tuple[Run, Watching]:
-        request = RunRequest("selftest", engines=[f"{name}=synthetic" for name in NAMES], **asked)
+    def run(self, resume: bool = False, **options: Any) -> tuple[Run, Watching]:
+        request = RunRequest("selftest", engines=[f"{name}=synthetic" for name in NAMES], **options)
         rule, watching = StopRule(widest, find_undecided_rows, unsure_floors), Watching()
         run = parent.execute(plan.make(request), self.file, self.home, watching, resume, False, rule)
         return run, watching

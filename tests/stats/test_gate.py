@@ -100,7 +100,7 @@ def with_usage(rates: Sequence[float], cpu_ns: int, waits: int = 0) -> Run:
 def test_row_that_only_the_clock_calls_slower_is_unclear(cpu_ns: int, waits: int, state: str) -> None:
     before, after = with_usage(even(70_000), 4_000, waits), with_usage(even(50_000), cpu_ns, waits)
     (judged,) = gate(compare_runs(before, after), MARGIN)
-    assert (judged.state, judged.machine) == (state, state == "unclear")
+    assert (judged.state, judged.same_cpu_time) == (state, state == "unclear")
 
 
 def test_command_that_measures_in_turns_is_printed() -> None:
@@ -108,6 +108,15 @@ def test_command_that_measures_in_turns_is_printed() -> None:
     lines = " ".join(check(Result(after), Result(before)).lines)
     assert "each item takes the same CPU time" in lines
     assert "for round in $(seq 5); do for side in before after; do dyno run records -e sqlite" in lines
+
+
+def test_row_with_suspicious_answers_that_lost_its_number_is_lost() -> None:
+    facts = {"answers_judged": 1_000, "answers_empty": 900}
+    before = of_cells(
+        a_cell(), attempts=tuple(an_attempt(at, a_sample("read", facts=facts)) for at in range(3)), samples=3
+    )
+    after = of_cells(a_cell(), attempts=tuple(an_attempt(at, outcome="crash") for at in range(3)), samples=3)
+    assert len(compare_runs(before, after).lost) == 1
 
 
 def test_row_with_under_three_trials_is_unclear() -> None:

@@ -25,7 +25,7 @@ from dyno.bundles.container import (
 )
 from dyno.contracts.cell import Cell
 from dyno.contracts.engine import EngineSpec
-from dyno.contracts.model import DECIDED, UsageError
+from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import SIZE
 from dyno.contracts.value_types import JsonMapping, JsonObject
@@ -166,8 +166,8 @@ def plan_of(run: Run) -> dict[str, object]:
             plan[option.key] = f"{value}B"
         else:
             plan[option.key] = value
-    if plan.get("until") not in (None, DECIDED):
-        plan["until"] = f"{plan['until'] * 100:g}%"
+    if run.plan.until_text is not None:
+        plan["until"] = run.plan.until_text
     if "preset" in plan and run.plan.least > 1:
         # The preset's own rule, which also asks for a least number of blocks. A plan with `until` doesn't.
         plan.pop("until", None)

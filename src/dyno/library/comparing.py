@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dyno.contracts.model import UsageError, Value
 from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.report.export import check_import
-from dyno.report.page import payload
 from dyno.report.tables import comparison, sections, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying_params
@@ -203,7 +202,7 @@ def check(
             *comparison.conditions(after),
             how,
             *at_margin,
-            *_explain_machine(judged, after),
+            *_explain_same_cpu_time(judged, after),
             summary,
         ],
         lambda: comparison.gate_data(pairs, margin, judged, passed),
@@ -214,11 +213,14 @@ def check(
     return result
 
 
-def _explain_machine(judged: Sequence[GateResult], after: Run) -> list[str]:
+def _explain_same_cpu_time(judged: Sequence[GateResult], after: Run) -> list[str]:
     """Returns lines on the rows that the clock alone calls slower, with the command that measures both in turns."""
-    lines = comparison.explain_machine(judged)
+    lines = comparison.explain_same_cpu_time(judged)
     if lines and after.header.definition is None:
-        once = " ".join(payload.command(after))
+        # Few gates need the page's modules.
+        from dyno.report.page.payload import command
+
+        once = " ".join(command(after))
         rounds = f"for round in $(seq {after.blocks}); do for side in before after; do"
         lines.append(f'  {rounds} {once} -o "$side.json" --blocks 1 --resume; done; done')
     return lines

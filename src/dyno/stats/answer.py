@@ -23,7 +23,7 @@ from dyno.stats.cache import cache_by_run
 from dyno.stats.compare import (
     Comparison,
     Table,
-    compare_rows,
+    compare_with_row,
     count_looks,
     of_speeds,
     pair_centers,
@@ -174,8 +174,8 @@ def _group(run: Run, of: Sequence[Table]) -> list[_Group]:
 
 
 def _countable(of: Sequence[Table]) -> list[Table]:
-    """Returns the phases that count for all engines: if any was cold for all, only those; and if the load generator
-    was not the limit in any, only those."""
+    """Returns the phases that the mean may include: those without a row that was not proven cold and, of these, those
+    without a limited or suspicious row. If a condition would leave none, it is dropped."""
     cold = [table for table in of if not table.warm] or list(of)
     return [table for table in cold if not table.limited and not table.suspicious] or cold
 
@@ -201,13 +201,16 @@ def _rank(of: Sequence[Table], cells: Mapping[str, Cell]) -> _Group:
 
 
 def _answer(group: _Group, family: Family, margin: float) -> Answer:
-    of, phases, cells, ranked = group.of, group.phases, group.cells, group.ranked
-    best, seen = _best(ranked, family, margin)
+    of = group.of
+    phases = group.phases
+    cells = group.cells
+    best, seen = _best(group.ranked, family, margin)
     others = sorted(((cells[name], seen[name]) for name in seen), key=lambda pair: -(pair[1].ratio or 0.0))
     warm = {cell.row: cell for table in phases for cell in table.warm}
     limited = {cell.row: cell for table in phases for cell in table.limited}
     faster = [_find_faster(table, best, margin) for table in [table for table in of if not table.warm] or of]
     countable = _countable(of)
+    considered = group.ranked.keys() | warm.keys() | limited.keys()
     return Answer(
         tiers=tuple(sorted({tier for table in phases for tier in table.tiers}, key=TIERS.index)),
         params=of[0].params,
@@ -218,7 +221,7 @@ def _answer(group: _Group, family: Family, margin: float) -> Answer:
         best=cells[best],
         others=tuple(others),
         elsewhere=tuple(max(phase, key=lambda c: c.verdict.ratio or 0.0) for phase in faster if phase),
-        left_out=tuple(cells[name] for name in cells if name not in (ranked.keys() | warm.keys() | limited.keys())),
+        left_out=tuple(cells[name] for name in cells if name not in considered),
         set_aside=tuple(table for table in of if table not in countable),
         warm=tuple(warm.values()),
         limited=tuple(limited.values()),
@@ -229,8 +232,7 @@ def _find_faster(table: Table, best: str, margin: float) -> list[Comparison]:
     """Returns the comparisons with the best engine that show another to be faster in this phase."""
     if best not in table.places:
         return []
-    base = table.places[best]
-    comparisons = (compare_rows(table, place, base, margin) for place in range(len(table.rows)) if place != base)
+    comparisons = compare_with_row(table, table.places[best], margin)
     return [comparison for comparison in comparisons if comparison.verdict.kind == "faster"]
 
 

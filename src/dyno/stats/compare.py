@@ -3,7 +3,7 @@
 A ratio needs two rows of one phase and one tier, with the same parameters and the same measuring tool. There are no
 ratios of null engines, nor of a row of a cold phase that was not proven cold: figures from memory can't be compared
 with figures from a device. Rows whose limit was the load generator have no ratios either: their figures describe the
-clients, not the server. Nor have rows with too many empty or equal answers, which may not have done the work.
+clients, not the server. Nor have rows with too many empty or equal answers, which prove little work.
 
 Reads of stored files are also compared across tiers, in separate tables, because a read does not flush.
 
@@ -112,9 +112,11 @@ def _all_tables(run: Run, by: Metric | None) -> tuple[tuple[Table, ...], tuple[T
     comparisons = sum(math.comb(len(table.rows), 2) for table in (*of_tiers, *across))
     centers = [pair_centers([speeds for _, speeds in table.rows]) for table in sample_tables(of_tiers)]
     family = make_family(centers, comparisons, count_looks(run))
-    return tuple(replace(table, family=family) for table in of_tiers), tuple(
-        replace(table, family=family) for table in across
-    )
+    return _join_family(of_tiers, family), _join_family(across, family)
+
+
+def _join_family(of: Sequence[Table], family: Family) -> tuple[Table, ...]:
+    return tuple(replace(table, family=family) for table in of)
 
 
 def sample_tables(of: Sequence[T]) -> Sequence[T]:
@@ -212,6 +214,11 @@ def compare_with_baseline(table: Table, baseline: str | None, margin: float = MA
         table = replace(table, family=ALONE)
     else:
         return []
+    return compare_with_row(table, base, margin)
+
+
+def compare_with_row(table: Table, base: int, margin: float = MARGIN) -> list[Comparison]:
+    """Returns the comparisons of all other rows of a table with the row at this position."""
     return [compare_rows(table, place, base, margin) for place in range(len(table.rows)) if place != base]
 
 

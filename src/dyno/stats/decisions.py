@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dyno.contracts.cell import Cell
 from dyno.results import Run
 from dyno.stats.answer import answers
-from dyno.stats.compare import compare_with_baseline, tables, tables_across_tiers
+from dyno.stats.compare import Comparison, compare_with_baseline, tables, tables_across_tiers
 from dyno.stats.summary import group_values
-from dyno.stats.verdict import MARGIN, MOST_MORE, Verdict
+from dyno.stats.verdict import MARGIN, MOST_MORE
 
 SURE_BLOCKS = 6
 """Number of blocks from which on the forecast of an open comparison ends its trials."""
@@ -24,21 +23,11 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class StatedComparison:
-    """A comparison that a report states: a row and the best one of its table or answer."""
-
-    best: Cell
-    other: Cell
-    phases: tuple[str, ...]
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
 class Decisions:
     """The comparisons that a run states, and those of them that are open."""
 
     stated: int
-    open: tuple[StatedComparison, ...]
+    open: tuple[Comparison, ...]
 
     @property
     def most(self) -> int:
@@ -57,16 +46,16 @@ class Decisions:
 
     def cells(self, run: Run) -> frozenset[int]:
         """Returns the numbers of the cells that need another trial."""
-        named = {id(cell) for each in self.open for cell in (each.best, each.other)}
+        named = {id(cell) for each in self.open for cell in (each.baseline, each.engine)}
         return frozenset(at for at, cell in enumerate(run.cells) if id(cell) in named)
 
     def describe(self) -> str:
         """Returns '3 of 14 comparisons open: lmdb and sqlite in scan, …'."""
-        pairs = group_values(((each.best.label, each.other.label), each.phases) for each in self.open)
+        pairs = group_values(((each.baseline.label, each.engine.label), each.phase) for each in self.open)
         texts = []
-        for (best, other), places in list(pairs.items())[:NAMED]:
-            alone = list(dict.fromkeys(phases[0] for phases in places if len(phases) == 1))
-            where = f" in {', '.join(alone)}" if alone else ""
+        for (best, other), phases in list(pairs.items())[:NAMED]:
+            named = ", ".join(dict.fromkeys(filter(None, phases)))
+            where = f" in {named}" if named else ""
             texts.append(f"{best} and {other}{where}")
         more = ", …" if len(pairs) > NAMED else ""
         return f"{len(self.open)} of {self.stated} comparisons open: {'; '.join(texts)}{more}"
@@ -87,17 +76,17 @@ def find_undecided_rows(run: Run, blocks: float) -> tuple[frozenset[int], str]:
     return decisions.cells(run), decisions.describe()
 
 
-def _list_stated(run: Run, margin: float) -> Iterator[StatedComparison]:
+def _list_stated(run: Run, margin: float) -> Iterator[Comparison]:
+    """Yields the comparisons of tables, and those of answers over several phases, which have no phase."""
     for table in (*tables(run), *tables_across_tiers(run)):
-        for comparison in compare_with_baseline(table, None, margin):
-            yield StatedComparison(comparison.baseline, comparison.engine, (table.phase,), comparison.verdict)
+        yield from compare_with_baseline(table, None, margin)
     for answer in answers(run, margin):
         if len(answer.phases) > 1:
             for cell, verdict in answer.others:
-                yield StatedComparison(answer.best, cell, answer.phases, verdict)
+                yield Comparison(cell, answer.best, "", answer.metric, verdict, answer.reported_by)
 
 
-def _samples_needed(of: StatedComparison) -> int:
+def _samples_needed(of: Comparison) -> int:
     if of.verdict.more is None:
         return MOST_MORE
     return of.verdict.more

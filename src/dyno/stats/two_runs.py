@@ -130,8 +130,7 @@ def compare_runs(
         if row is not None and row.valid and not compared_anyway and (row.limit or was.limit):
             limited.append(was if row.limit is None else row)
             continue
-        suspicion = was.suspicion or (row.suspicion if row is not None and row.valid else None)
-        if suspicion is not None:
+        if row is not None and row.valid and (suspicion := was.suspicion or row.suspicion):
             without.append((was, f"its answers are suspicious ({suspicion.code})"))
             continue
         used = by or choose_metric([was] if row is None else [was, row])
@@ -351,7 +350,7 @@ class GateResult:
     'fine', its kind is 'faster' if that is shown, else 'alike', with the largest possible slowdown as its bound."""
     least: float
     """The ratio at the margin: the lowest that passes."""
-    machine: bool = False
+    same_cpu_time: bool = False
     """Whether the clock shows a slower row whose items take the same CPU time, in runs that were not measured in
     turns: the machine may have been slower. Such a row is unclear."""
 
@@ -372,13 +371,13 @@ def gate(of: Between, margin: float) -> list[GateResult]:
         ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
         threshold, times = _threshold(change, margin), change.metric.inverse
         verdict = decide(change.center, ratio, blocks, threshold, at in failed, len(of.changes), times)
-        machine = verdict.kind == "slower" and not of.paired and _takes_same_cpu_time(change, margin)
-        if machine:
+        same_cpu_time = verdict.kind == "slower" and not of.paired and _takes_same_cpu_time(change, margin)
+        if same_cpu_time:
             verdict = structs.replace(verdict, kind="unclear", bound=None)
         state = "fine"
         if verdict.kind in ("slower", "unclear"):
             state = verdict.kind
-        results.append(GateResult(change, state, verdict, math.exp(threshold), machine))
+        results.append(GateResult(change, state, verdict, math.exp(threshold), same_cpu_time))
     return results
 
 
@@ -406,20 +405,18 @@ def _takes_same_cpu_time(change: Change, margin: float) -> bool:
 
 def _computes(row: CellSummary) -> bool:
     """Returns whether the row's clients compute, rather than wait for a device or a server."""
+    used = [sample.client or {} for sample in row.samples]
+    waits = [each.get("voluntary_switches") for each in used]
+    preemptions = sum(each.get("involuntary_switches") or 0 for each in used)
+    if None not in waits and sum(filter(None, waits)) <= FEW_WAITS * preemptions:
+        return True
     clients = int(str(row.cell.params.get("clients", 1)))
     shares = [
         cpu * rate / 1e9 / clients
         for sample in row.samples
         if (cpu := CPU.of(sample)) and (rate := sample.per_second)
     ]
-    switches = [
-        ((s.client or {}).get("voluntary_switches"), (s.client or {}).get("involuntary_switches"))
-        for s in row.samples
-    ]
-    waits = sum(voluntary or 0 for voluntary, _ in switches)
-    known = all(voluntary is not None for voluntary, _ in switches)
-    preempted = known and waits <= FEW_WAITS * sum(involuntary or 0 for _, involuntary in switches)
-    return preempted or (bool(shares) and median(shares) >= COMPUTING)
+    return bool(shares) and median(shares) >= COMPUTING
 
 
 def decide(

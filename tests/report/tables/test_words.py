@@ -279,7 +279,7 @@ def test_single_engine_states_its_figures_in_words_of_the_suite() -> None:
     )
 
 
-def test_differences_in_cpu_time_are_stated_if_the_clock_is_unclear() -> None:
+def test_cpu_time_is_stated_where_the_clock_is_unclear() -> None:
     cpu = {"sqlite": 2_000, "lmdb": 1_000}
 
     def use(name: str, sample: Sample) -> Sample:

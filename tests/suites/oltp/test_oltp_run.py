@@ -28,7 +28,7 @@ class Measured(NamedTuple):
     samples: dict[str, dict[str, Any]]
     """By phase."""
     output: Path
-    """What the tools printed."""
+    """The output of the tools."""
 
 
 @pytest.fixture(scope="module")

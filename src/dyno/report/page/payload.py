@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from dyno.contracts.model import DECIDED
 from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.options import SEARCHED
 from dyno.report.charts import bars, plot, vega
@@ -388,8 +387,7 @@ def command(run: Run) -> list[str]:
         options |= dict.fromkeys(SEARCHED)
     if options["duration"] is not None:
         options["budget"] = None
-    if (until := run.plan.until) is not None:
-        options["until"] = until if until == DECIDED else f"{until * 100:g}%"
+    options["until"] = run.plan.until_text
     for name, size in (("memory", run.plan.memory), ("confine", run.plan.confine)):
         options[name] = None if size is None else size / GIB
     for name, value in options.items():

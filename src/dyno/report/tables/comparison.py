@@ -63,7 +63,9 @@ def compare_within(run: Run, of: Sequence[Table], baseline: str | None, margin: 
         if table.limited:
             remark += f"; without {', '.join(c.label for c in table.limited)}, whose limit was the load generator"
         if table.suspicious:
-            remark += f"; without {', '.join(c.label for c in table.suspicious)}, whose answers are suspicious"
+            remark += (
+                f"; without {', '.join(c.label for c in table.suspicious)}, with too many empty or equal answers"
+            )
         if table.warm:
             remark += f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold"
         if several:
@@ -274,9 +276,9 @@ def at_margin(of: Sequence[GateResult], margin: float) -> list[str]:
     ]
 
 
-def explain_machine(of: Sequence[GateResult]) -> list[str]:
+def explain_same_cpu_time(of: Sequence[GateResult]) -> list[str]:
     """Returns a sentence on the rows that the clock alone calls slower; none without such a row."""
-    rows = [f"{_name(each.change.after.cell)} in {each.change.after.phase}" for each in of if each.machine]
+    rows = [f"{_name(each.change.after.cell)} in {each.change.after.phase}" for each in of if each.same_cpu_time]
     if not rows:
         return []
     return [

@@ -8,7 +8,7 @@ from dyno.contracts.model import Tier
 from dyno.report.tables import display, units
 from dyno.report.tables.table import figure, ranked_by_bandwidth
 from dyno.results import Run
-from dyno.stats.metric import BANDWIDTH, METRICS, THROUGHPUT, Metric, rank
+from dyno.stats.metric import BANDWIDTH, METRICS, THROUGHPUT, rank
 from dyno.stats.summary import CellSummary, summarize
 
 MOST_FIGURES = 3
@@ -74,9 +74,9 @@ def _join_ends(low: str, high: str) -> str:
 
 
 def _figure(row: CellSummary) -> str:
-    by: Metric = METRICS.get(row.about.metric, THROUGHPUT)
-    if by is BANDWIDTH and ranked_by_bandwidth(row):
+    if ranked_by_bandwidth(row):
         return figure(row, BANDWIDTH)
+    by = METRICS.get(row.about.metric, THROUGHPUT)
     text = figure(row, by)
     if by is THROUGHPUT and not row.about.says:
         return f"{text} {row.unit}/s"

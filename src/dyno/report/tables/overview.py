@@ -197,9 +197,7 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
     elif ranking is not None and row.name == ranking.best and ranking.seen:
         standing, share = wording.best_standing(each.verdict.kind for each in ranking.seen.values()), 1.0
     elif summary.suspicion is not None:
-        verdict = (
-            f"not compared: {wording.SUSPICIONS[summary.suspicion.code].format(percent=summary.suspicion.percent)}"
-        )
+        verdict = wording.explain_suspicion(summary.suspicion)
     elif summary.limit is not None:
         verdict = wording.not_compared(summary.limit)
     parts = costs(summary, apart=summary.server is not None).values()

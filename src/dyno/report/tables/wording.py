@@ -443,7 +443,7 @@ def _exceptions(of: Answer) -> list[str]:
         if table.warm:
             why = "not proven cold for"
         elif table.suspicious:
-            why = "where the answers are suspicious of"
+            why = "with too many empty or equal answers of"
         else:
             why = "where the load generator was the limit of"
         names = join_names([cell.label for cell in table.warm or table.suspicious or table.limited])
