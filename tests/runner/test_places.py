@@ -130,7 +130,9 @@ def said(shell: Shell, words: tuple[str, ...], environment: dict[str, str]) -> b
 def test_ascii_output_substitutes_characters_and_keeps_columns(shell: Shell, words: tuple[str, ...]) -> None:
     whole, out = said(shell, words, {"PYTHONIOENCODING": "utf-8"}).decode(), said(shell, words, ASCII).decode("ascii")
     pairs = list(zip(whole.splitlines(), out.splitlines(), strict=True))
-    assert "?" not in out.replace("?unix_socket", "").replace("?ssl", "") and "\\" not in out
+    assert "?" not in out.replace("?unix_socket", "").replace("?ssl", "")
+    # Markdown escapes a doubt's backticks; Python would escape a character's number.
+    assert not re.search(r"\\[xuUN]", out)
     wider = re.compile("[…→±]")
     assert [(a, b) for a, b in pairs if len(a) != len(b) and not wider.search(a)] == []
     # Each word keeps its column, unless a replacement character is wider.

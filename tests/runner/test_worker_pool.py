@@ -52,8 +52,9 @@ def test_memory_layout_differs_between_blocks(tmp_path: Path) -> None:
         with WorkerPools("selftest", tmp_path) as pools:
             pools.renew(block)
             pools.start_pool(sys.executable)
-            # Other tests' servers may be children, too.
-            (server,) = (p for p in psutil.Process().children() if "dyno.runner.worker_pool" in p.cmdline())
+            # Other tests' servers and ended children may be children, too.
+            running = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+            (server,) = (p for p in running if "dyno.runner.worker_pool" in p.cmdline())
             return len("".join(server.environ().values()))
 
     sizes = [environment_bytes(block) for block in range(3)]
