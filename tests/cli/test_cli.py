@@ -415,6 +415,9 @@ def test_doctor_json_has_facts_and_findings(shell: Shell) -> None:
     data = json.loads(out)
     assert set(data) == {"facts", "findings"}
     assert data["facts"]["cpu"]["logical_cores"] == os.cpu_count()
+    noise = data["facts"]["noise"]
+    assert noise["spread"] > 0
+    assert (noise["samples"]["3_percent"] or 1_001) > noise["samples"]["10_percent"] >= 3
     bad = [finding for finding in data["findings"] if finding["severity"] == "bad"]
     assert status == (1 if bad else 0)
     assert err == ""

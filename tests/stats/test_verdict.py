@@ -13,7 +13,7 @@ from scipy import stats
 
 from dyno.stats.compare import compare_pairs
 from dyno.stats.estimate import Center, center, compare_unpaired
-from dyno.stats.verdict import Verdict, judge
+from dyno.stats.verdict import Verdict, forecast_samples, judge
 
 # -- three kinds ----------------------------------------------------------------------------------------------
 
@@ -214,3 +214,19 @@ def test_interval_of_two_equal_modes_covers_the_truth(count: int) -> None:
     pairs = zip(*draws(HALVES, count), strict=True)
     found = [compare_pairs(list(zip(mine, base, strict=True)), WIDE) for mine, base in pairs]
     assert share_that_covers(found, 1.0) >= (0.965 if count == 3 else 0.99 - CHANCE)
+
+
+@pytest.mark.parametrize(("spread", "difference"), [(0.05, 0.1), (0.05, 0.03), (0.15, 0.1)])
+def test_forecast_number_of_samples_shows_half_of_such_differences(spread: float, difference: float) -> None:
+    number = forecast_samples(spread, difference)
+    assert number is not None
+    rng = np.random.default_rng(3)
+    shown = 0
+    for _ in range(400):
+        ratios = (1 + difference) * np.exp(rng.normal(0, spread * sqrt(2), number))
+        shown += judge(center(ratios.tolist()), float(np.median(ratios)), number).kind == "faster"
+    assert 0.35 < shown / 400 < 0.75
+
+
+def test_forecast_over_a_thousand_samples_is_not_stated() -> None:
+    assert forecast_samples(0.5, 0.01) is None

@@ -18,15 +18,18 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import work_option
 from dyno.contracts.model import UsageError
 from dyno.contracts.value_types import JsonMapping
-from dyno.host import ceilings, directories, facts
+from dyno.host import ceilings, directories, facts, noise
 from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import describe_loop, pick
 from dyno.report.tables import units
 from dyno.report.tables.sections import Column, print_sentence, print_table
 from dyno.results.header import Host, drop_unknown_facts
 from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding, leftovers, machine_doubts, slow_loop, worst_first
+from dyno.stats.verdict import MOST_MORE, forecast_samples
 
 PRESSURE_SECONDS, WAKEUP_SECONDS = 0.5, 0.3
+FORECAST_DIFFERENCES = (0.1, 0.03)
+"""Differences for which the number of samples is forecast."""
 
 
 @click.command(name="doctor")
@@ -84,6 +87,7 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
         machine["ceilings"] = ceilings.load_cached(directories.cache(), directory)
     doubts = machine_doubts(convert(drop_unknown_facts({"host": machine})["host"], Host))
     findings = worst_first([*doubts, *leftovers(**machine["left_behind"]), *slow_loop(machine["loop"])])
+    machine["noise"] = _forecast(noise.measure_spread())
     if as_json:
         click.echo(json.dumps({"facts": machine, "findings": [asdict(f) for f in findings]}, indent=2))
     else:
@@ -91,6 +95,14 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
     if any(finding.severity == "bad" for finding in findings):
         return 1
     return 0
+
+
+def _forecast(spread: float | None) -> dict[str, object] | None:
+    """Returns the spread of a core's speed, with the number of samples that differences take at this noise."""
+    if spread is None:
+        return None
+    samples = {f"{share * 100:.0f}_percent": forecast_samples(spread, share) for share in FORECAST_DIFFERENCES}
+    return {"spread": spread, "samples": samples}
 
 
 STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
@@ -126,6 +138,7 @@ ROWS = {
         *("{ceilings.core_events_per_second} prime searches/s on one core", "probed {ceilings.probed}"),
     ),
     "loop": ("{loop.name}", "by the {loop.clock}", "{loop.operation_ns:.0f} ns an operation"),
+    "noise": (),
     "load": ("{load.minutes_1:.2f}", "{load.minutes_5:.2f}", "{load.minutes_15:.2f}"),
     "others": ("{pressure.others_busy_percent} % of the CPU time now", "{steal_percent} % stolen since boot"),
 }
@@ -198,12 +211,28 @@ def _rows(facts: JsonMapping) -> Iterator[tuple[str, list[str]]]:
             texts = [str(option) for option in fact(facts, "filesystem.options") or ()]
         elif name == "wake-up":
             texts = _wakeups(facts)
+        elif name == "noise":
+            texts = _noise(facts)
         elif name == "ceilings" and not facts.get("ceilings"):
             texts = ["not probed: dyno doctor --probe"]
         elif name == "others":
             stalls = facts.get("psi") or {}
             texts += [_text(facts, f"{what} stalls {{psi.{what}.some_avg10_percent}} %") for what in stalls]
         yield name, texts
+
+
+def _noise(facts: Mapping[str, object]) -> list[str]:
+    spread = fact(facts, "noise.spread")
+    if spread is None:
+        return []
+    texts = [f"a core's speed spreads by {100 * spread:.1f} %"]
+    for share in FORECAST_DIFFERENCES:
+        samples = fact(facts, f"noise.samples.{share * 100:.0f}_percent")
+        number = f"about {samples:,}"
+        if samples is None:
+            number = f"over {MOST_MORE:,}"
+        texts.append(f"a difference of {share * 100:.0f} % takes {number} samples")
+    return texts
 
 
 def _wakeups(facts: Mapping[str, object]) -> list[str]:

@@ -278,6 +278,10 @@ class Job:
     server: Server | None = None
     sealed: Path | None = None
     """Directory for sealed copies of loaded stores, by name, which all trials of the cell share. None: no copies."""
+    thorough: bool = True
+    """Whether the trial checks everything. False once a trial of this cell has ended well in this run: the brief
+    conformance check is left out then, and `verify` may look at a sample of the store. Answers of measured operations
+    are always checked."""
 
     def port(self, engine: Engine, *arguments: object) -> Any:
         """Returns the port on an opened engine."""

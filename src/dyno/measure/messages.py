@@ -57,6 +57,7 @@ class TrialRequest(Struct, frozen=True, kw_only=True):
     pace: Pace
     home: str
     sealed: str
+    thorough: bool
     load_from: str | None
     """Address of the scheduler whose machines run the clients; None: this machine runs them."""
     remove: bool = False

@@ -139,6 +139,8 @@ class TrialContext:
     """Raises an exception if the run should keep the cores awake and a core has slept."""
     warn: Callable[[str], object] = lambda line: None
     """Receives a line for each store that could not be removed."""
+    checked: set[int] = field(default_factory=set)
+    """Numbers of the cells of which a trial has ended well. Their further trials check less: see `Job.thorough`."""
 
 
 def run_trial(
@@ -188,6 +190,8 @@ def run_trial(
     )
     if (engine := report.engine) is None:
         return attempt
+    if attempt.outcome == "ok" and not any(sample.void for sample in attempt.samples):
+        context.checked.add(trial.cell)
     return replace(
         attempt, version=engine.version, settings=engine.settings, tier=engine.tier, caveats=engine.caveats
     )
@@ -206,7 +210,7 @@ def _report_trial(
     executable = plan.interpreter(cell)
     try:
         home.mkdir()
-        request = _request_trial(plan, cell, trial, home, context.datasets.path(trial.cell))
+        request = _request_trial(plan, cell, trial, home, context)
         peak_bytes = _run_worker(plan, request, executable, context, report)
         if report.outcome != "ok":
             printed = _tail(output, report)
@@ -260,7 +264,7 @@ def _run_worker(
     return watch.peak_bytes
 
 
-def _request_trial(plan: Plan, cell: Cell, trial: Trial, home: Path, sealed: Path) -> TrialRequest:
+def _request_trial(plan: Plan, cell: Cell, trial: Trial, home: Path, context: TrialContext) -> TrialRequest:
     rows = [other.options for other in plan.cells if other.engine == cell.engine]
     return TrialRequest(
         suite=cell.suite,
@@ -275,7 +279,8 @@ def _request_trial(plan: Plan, cell: Cell, trial: Trial, home: Path, sealed: Pat
         seed=plan.seed,
         pace=plan.pace(cell, trial),
         home=str(home),
-        sealed=str(sealed),
+        sealed=str(context.datasets.path(trial.cell)),
+        thorough=trial.cell not in context.checked,
         load_from=None if cell.floor else plan.load_from,
     )
 

@@ -36,6 +36,17 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """If unclear: the approximate number of further samples that would decide; null if it is over a thousand."""
 
 
+def forecast_samples(spread: float, difference: float) -> int | None:
+    """Returns the number of samples after which a difference is shown, as a share of the speed, if the logarithms of
+    a row's speeds have this standard deviation. None if it is over a thousand."""
+    blocks = FEWEST_BLOCKS
+    center = Center(math.log1p(difference), spread * math.sqrt(2 / blocks), blocks - 1)
+    more = blocks_needed(center, blocks, lambda half: half < center.log, CONFIDENCE)
+    if more is None:
+        return None
+    return blocks + more
+
+
 def judge(
     center: Center | None, ratio: float, blocks: int, margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> Verdict:
