@@ -3,8 +3,6 @@
 import math
 from statistics import stdev
 
-from dyno.contracts.native import load_native
-
 STRETCHES = 20
 STRETCH_NS = 50_000_000
 PRIMES = 16_000
@@ -14,11 +12,12 @@ PRIMES = 16_000
 def measure_spread() -> float | None:
     """Computes for a second in 20 stretches. Returns the standard deviation of the logarithms of their speeds; None
     without the native module."""
-    native = load_native()
-    if native is None:
+    try:
+        import dyno._native
+    except ImportError:
         return None
     logs = []
     for _ in range(STRETCHES):
-        elapsed_ns, latencies, *_ = native.primes(1, PRIMES, STRETCH_NS, 0)
+        elapsed_ns, latencies, *_ = dyno._native.primes(1, PRIMES, STRETCH_NS, 0)
         logs.append(math.log(sum(map(len, latencies)) / elapsed_ns))
     return round(stdev(logs), 4)

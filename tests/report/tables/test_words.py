@@ -279,6 +279,20 @@ def test_single_engine_states_its_figures_in_words_of_the_suite() -> None:
     )
 
 
+def test_sentence_of_times_begins_with_the_shortest() -> None:
+    rows = [(a_cell("sqlite", range=length), {"read": around(rate)}) for length, rate in ((1_000, 3), (2_000, 1))]
+    run = declared(
+        of_rates(*rows, phases=["read"]), says="reads in {range}, at first {figure}, p99 {p99}", metric="time"
+    )
+    assert only(run) == "sqlite (process): reads in 333 ns to 1.00 µs, at first 333 ns."
+
+
+def test_parameter_of_a_sentence_has_separators() -> None:
+    row = a_cell("sqlite", records=20_000), {"read": around(1)}
+    run = declared(of_rates(row, phases=["read"]), says="{figure} reads of {records}")
+    assert only(run) == "sqlite (process): 1,000,000 reads of 20,000."
+
+
 def test_cpu_time_is_stated_where_the_clock_is_unclear() -> None:
     cpu = {"sqlite": 2_000, "lmdb": 1_000}
 

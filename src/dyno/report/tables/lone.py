@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dyno.contracts.model import Tier
+from dyno.contracts.model import Tier, Value
 from dyno.report.tables import display, units
 from dyno.report.tables.table import figure, ranked_by_bandwidth
 from dyno.results import Run
@@ -16,13 +16,13 @@ MOST_FIGURES = 3
 MOST_WORDS = 30
 
 
-class _Size(int):
+class _Number(int):
     """A parameter that a phase's text may format as a size: '{block_size:size}'."""
 
     def __format__(self, kind: str) -> str:
         if kind == "size":
             return units.size(self)
-        return super().__format__(kind)
+        return super().__format__(kind or ",")
 
 
 def describe_engine(run: Run, label: str, tier: Tier | None, tool: str | None, names: Mapping[str, str]) -> str:
@@ -51,26 +51,37 @@ def _fill(rows: Sequence[CellSummary]) -> str:
     """Fills the text of a phase: with the figures of the first combination of parameters, or if it has {range}, with
     the lowest and the highest figure of all."""
     text, first = rows[0].about.says, rows[0]
-    ranked = sorted(rows, key=lambda row: rank(row) or 0.0)
+    by = METRICS.get(first.about.metric, THROUGHPUT)
+    # The lowest figure first: of times, the best.
+    ranked = sorted(rows, key=lambda row: rank(row) or 0.0, reverse=by.inverse)
     several = "{range}" in text
-    values: dict[str, str | _Size] = {
-        "figure": _figure(first),
-        "range": _join_ends(_figure(ranked[0]), _figure(ranked[-1])),
-    }
-    for name in ("p50", "p99"):
-        values[name] = units.duration(first.latency_ns[name])
+    values: dict[str, str | _Number] = {}
     for name, value in first.cell.params.items():
         if several:
-            values[name] = _join_ends(str(value), str(rows[-1].cell.params[name]))
+            values[name] = _join_ends(_parameter(value), _parameter(rows[-1].cell.params[name]))
         else:
-            values[name] = _Size(value) if isinstance(value, int) else str(value)
+            values[name] = _parameter(value)
+    # Last, because a parameter may have one of these names.
+    values |= {"figure": _figure(first), "range": _join_ends(_figure(ranked[0]), _figure(ranked[-1]))}
+    for name in ("p50", "p99"):
+        latency_ns = first.latency_ns.get(name)
+        if latency_ns is None:
+            # Too few operations, or a single call.
+            text = text.replace(f", {name} {{{name}}}", "")
+        values[name] = units.duration(latency_ns)
     return text.format_map(values)
 
 
-def _join_ends(low: str, high: str) -> str:
+def _parameter(value: Value) -> _Number | str:
+    if type(value) is int:
+        return _Number(value)
+    return str(value)
+
+
+def _join_ends(low: _Number | str, high: _Number | str) -> _Number | str:
     if low == high:
         return low
-    return f"{low} to {high}"
+    return f"{low:} to {high:}"
 
 
 def _figure(row: CellSummary) -> str:

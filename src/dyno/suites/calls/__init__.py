@@ -67,6 +67,7 @@ class CallsSuite(RequestDefinedSuite):
             writes=False,
             temperature="hot",
             checked="every answer: the same from call to call and from function to function, or by check",
+            says="{figure} calls a second, p99 {p99}",
         ),
     )
 

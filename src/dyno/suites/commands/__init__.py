@@ -71,7 +71,7 @@ class CommandsSuite(RequestDefinedSuite, ShortFormSuite):
         }
     )
     phases = (
-        _phase("execute", "start the program and wait for its end"),
+        _phase("execute", "start the program and wait for its end", says="a run takes {figure}"),
         _phase(COLD, "the same, once in a trial, with no file in memory", temperature="cold", by_default=False),
     )
 

@@ -46,12 +46,17 @@ _phase = partial(Phase, unit="op", writes=False, metric="p50")
 
 PHASES = (
     _phase(FIRST, _ONCE, unit="start", checked="the average", parts=(OPEN, LOAD, COMPUTE)),
-    _phase("avg", "the average", checked=_NEAR),
-    _phase("max", "the largest", checked="exactly"),
+    _phase("avg", "the average", checked=_NEAR, says="an average of {size} numbers in {range}"),
+    _phase("max", "the largest", checked="exactly", says="a maximum in {range}"),
     _phase("sin", "the sine of each", checked="every one, to 1e-6 of float32, to 1e-14 of float64"),
-    _phase("sum", "the sum", checked=_NEAR),
+    _phase("sum", "the sum", checked=_NEAR, says="a sum in {range}"),
     _phase("sum2d", "of a table with so many rows, the sum of each column", checked=_NEAR),
-    _phase("corr", "the correlation of as many pairs", checked="to 1e-4 of float32, to 1e-9 of float64"),
+    _phase(
+        "corr",
+        "the correlation of as many pairs",
+        checked="to 1e-4 of float32, to 1e-9 of float64",
+        says="a correlation in {range}",
+    ),
 )
 
 

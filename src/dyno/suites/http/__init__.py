@@ -13,6 +13,7 @@ from dyno.suites.http.stages import STAGES
 
 KEPT, FRESH = "kept", "fresh"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_KEPT, _FRESH = "{figure} requests a second, p99 {p99}", "{figure} with a connection for each"
 _CHECKED = "status, and every body by its size and digest"
 
 
@@ -121,8 +122,24 @@ class HttpSuite(Suite):
         }
     )
     phases = (
-        Phase(KEPT, "a request, on connections that are there", "request", False, checked=_CHECKED, parts=STAGES),
-        Phase(FRESH, "a request, each on a connection of its own", "request", False, checked=_CHECKED, parts=STAGES),
+        Phase(
+            KEPT,
+            "a request, on connections that are there",
+            "request",
+            False,
+            checked=_CHECKED,
+            parts=STAGES,
+            says=_KEPT,
+        ),
+        Phase(
+            FRESH,
+            "a request, each on a connection of its own",
+            "request",
+            False,
+            checked=_CHECKED,
+            parts=STAGES,
+            says=_FRESH,
+        ),
     )
 
 

@@ -43,14 +43,26 @@ _write = partial(Phase, unit="object", writes=True, checked=_STORE)
 _read = partial(Phase, unit="object", writes=False, checked=_EVERY)
 
 PHASES = (
-    _write("write", "write N objects in a container of their own, and commit"),
+    _write(
+        "write", "write N objects in a container of their own, and commit", says="{figure} objects written a second"
+    ),
     _read("read", "read N objects that another connection of the database wrote"),
     _write("add", "replace N objects by new ones, and commit"),
-    _write("update", "read and change N objects, and commit", checked=f"{_EVERY}, before; {_STORE}"),
+    _write(
+        "update",
+        "read and change N objects, and commit",
+        checked=f"{_EVERY}, before; {_STORE}",
+        says="{figure} changed",
+    ),
     _read("read-warm", "read N objects for the first time, by a database just opened"),
-    _read("read-cold", "read N objects, ZODB's caches empty"),
+    _read("read-cold", "read N objects, ZODB's caches empty", says="{figure} read with empty caches"),
     _read("read-cold-prefetch", "the same, prefetched together"),
-    _read("read-hot", "read N objects, the storage's cache full", temperature="hot"),
+    _read(
+        "read-hot",
+        "read N objects, the storage's cache full",
+        temperature="hot",
+        says="{figure} with the storage's cache full",
+    ),
     _read("read-steamin", "read N objects that the connection has in memory", temperature="hot"),
     _read("read-device", "read N objects from the device", temperature="cold"),
     _write("conflicts", f"all clients change the same N objects, {_RETRY}", checked=_COUNTED, parts=_ATTEMPTS),

@@ -183,9 +183,11 @@ _REQUESTS, _CONNECTIONS = "one request to open, one for each part, one to join",
 _read = partial(Phase, unit="object", writes=False, checked=_READ, parts=PARTS, metric="bandwidth")
 _write = partial(Phase, unit="object", writes=True, checked=_WRITTEN)
 PHASES = (
-    _write(PUT, "new objects", metric="bandwidth"),
-    Phase(HEAD, "the size of an object", "object", False, checked="every size"),
-    _read(GET, "whole objects"),
+    _write(PUT, "new objects", metric="bandwidth", says="{range} written, in objects of {size} bytes"),
+    Phase(
+        HEAD, "the size of an object", "object", False, checked="every size", says="{range} sizes looked up a second"
+    ),
+    _read(GET, "whole objects", says="{range} read"),
     _read(RANGE, "a piece of an object"),
     Phase(LIST, "up to 1,000 names of one prefix, from a random one on", "request", False, checked="every name"),
     _write(COPY, "an object to another name, by the store itself"),

@@ -37,19 +37,40 @@ _SUMS = "the sums of all balances"
 ROWS = f"{FITS}; afterwards, the rows of each table"
 
 
-def _phase(name: str, title: str, temperature: str = "none", checked: str = FITS) -> Phase:
-    return Phase(name, title, "txn", temperature == "none", temperature, checked, reported=True)
+def _phase(name: str, title: str, temperature: str = "none", checked: str = FITS, says: str = "") -> Phase:
+    return Phase(name, title, "txn", temperature == "none", temperature, checked, reported=True, says=says)
 
 
 PHASES = (
-    _phase("point-select", "sysbench: one row by its key", "hot"),
-    _phase("read-only", "sysbench: ten rows by key and four ranges, in a transaction", "hot"),
+    _phase("point-select", "sysbench: one row by its key", "hot", says="{figure} rows by key a second"),
+    _phase(
+        "read-only",
+        "sysbench: ten rows by key and four ranges, in a transaction",
+        "hot",
+        says="{figure} transactions that read",
+    ),
     _phase("point-select-cold", "sysbench: one row by its key, the server just started", "cold"),
     _phase("read-only-cold", "sysbench: ten rows by key and four ranges, the server just started", "cold"),
     _phase("write-only", "sysbench: two updates, a delete and an insert, in a transaction", checked=ROWS),
-    _phase("read-write", "sysbench: the reads and the writes, in a transaction", checked=ROWS),
-    _phase("select-only", "pgbench: one account by its key", "hot", "the report's figures"),
-    _phase("tpcb-like", "pgbench: a change of account, teller and branch, after TPC-B", checked=_SUMS),
+    _phase(
+        "read-write",
+        "sysbench: the reads and the writes, in a transaction",
+        checked=ROWS,
+        says="{figure} that read and write",
+    ),
+    _phase(
+        "select-only",
+        "pgbench: one account by its key",
+        "hot",
+        "the report's figures",
+        says="pgbench: {figure} accounts by key a second",
+    ),
+    _phase(
+        "tpcb-like",
+        "pgbench: a change of account, teller and branch, after TPC-B",
+        checked=_SUMS,
+        says="{figure} after TPC-B",
+    ),
 )
 
 

@@ -167,6 +167,7 @@ def _insert(name: str, title: str, alias: str) -> Phase:
         checked="every record read back in key order, and a sample by key and by index",
         alias=alias,
         one_call=ONE_CALL,
+        says="{figure} keys inserted a second",
     )
 
 
@@ -180,6 +181,8 @@ COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
 # With all records in one transaction, all writes are part of one call.
 ONE_CALL = "txn=all"
 
+_GETS, _SCANS = "{figure} gets a second, p99 {p99}", f"{{figure}} scans of {SCAN_LENGTH} records"
+_UPDATES, _MIXED = "{figure} records replaced", "{figure} operations of the mix a second, p99 {p99}"
 _REMAINING = "every answer, then the remaining records"
 _read = partial(Phase, unit="op", writes=False, temperature="hot", checked="every record")
 _write = partial(Phase, unit="op", writes=True)
@@ -191,13 +194,30 @@ PHASES = (
         "insert-noblind-noindices", "insert all records, without indexes, observing the old value", "insert-plain"
     ),
     _insert("insert-noblind-indices", "insert all records with two indexes, observing the old value", "insert"),
-    _read("rand-key", "get every record by its key, in random order", alias="get"),
-    _read("rand-index", "find every record by an index, in random order", alias="find"),
-    _read("scan", f"read {SCAN_LENGTH} records in key order from a random one on", checked=_STRETCHES),
+    _read("rand-key", "get every record by its key, in random order", alias="get", says=_GETS),
+    _read(
+        "rand-index",
+        "find every record by an index, in random order",
+        alias="find",
+        says="{figure} found by an index",
+    ),
+    _read("scan", f"read {SCAN_LENGTH} records in key order from a random one on", checked=_STRETCHES, says=_SCANS),
     _read("rand-key-cold", "rand-key of few records, from the device", temperature="cold", alias="get-cold"),
     _read("scan-cold", "scan from few places, from the device", temperature="cold", checked=_STRETCHES),
-    _write("update", "replace records, observing each old one", checked="every old record", one_call=ONE_CALL),
-    _write("mixed", "reads and writes, each its own transaction", checked="every answer, in order", kinds=KINDS),
+    _write(
+        "update",
+        "replace records, observing each old one",
+        checked="every old record",
+        one_call=ONE_CALL,
+        says=_UPDATES,
+    ),
+    _write(
+        "mixed",
+        "reads and writes, each its own transaction",
+        checked="every answer, in order",
+        kinds=KINDS,
+        says=_MIXED,
+    ),
     _write("delete", "delete records and their index entries", checked=_REMAINING, one_call=ONE_CALL),
 )
 

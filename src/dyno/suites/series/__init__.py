@@ -83,17 +83,22 @@ _cold = partial(Phase, unit="sample", writes=False, temperature="cold", checked=
 _hot = partial(Phase, unit="sample", writes=False, temperature="hot", checked=_EXACT)
 _write = partial(Phase, writes=True, checked=_DIGEST)
 PHASES = (
-    _write("insert", "insert all samples as they arrive, a batch at a time", unit="sample"),
+    _write(
+        "insert",
+        "insert all samples as they arrive, a batch at a time",
+        unit="sample",
+        says="{figure} samples stored a second",
+    ),
     _cold("extract-one-cold", "all samples of one variable, from the device"),
-    _hot("extract-one-hot", "all samples of one variable"),
+    _hot("extract-one-hot", "all samples of one variable", says="{figure} of one variable read from memory"),
     _cold("extract-window-cold", "a window of one variable, from the device"),
     _hot("extract-window-hot", "a window of one variable"),
     _cold("extract-all-cold", f"{_EVERY}, from the device", checked=_DIGEST, one_call="always"),
     _hot("extract-all-hot", _EVERY, checked=_DIGEST, one_call="always"),
     _cold("latest-cold", "the last sample of every variable, from the device", unit="op"),
-    _hot("latest-hot", "the last sample of every variable", unit="op"),
+    _hot("latest-hot", "the last sample of every variable", unit="op", says="the last of every variable in {p50}"),
     _cold("downsample-cold", f"{_MINUTES}, from the device", unit="op", checked=_MEANS),
-    _hot("downsample-hot", _MINUTES, unit="op", checked=_MEANS),
+    _hot("downsample-hot", _MINUTES, unit="op", checked=_MEANS, says="a day by the minute in {p50}"),
     _write("visible", "insert a batch, and wait until its last sample can be read", unit="op", parts=VISIBLE),
     _write("live", _LIVE, unit="event", checked=_NUMBERS, reported=True, by_default=False),
 )
