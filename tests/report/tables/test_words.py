@@ -279,6 +279,15 @@ def test_single_engine_states_its_figures_in_words_of_the_suite() -> None:
     )
 
 
+def test_figure_of_a_single_engine_has_its_share_of_the_ceilings() -> None:
+    row = a_cell("sqlite", Tier.POWER), {"read": around(0.001)}
+    run = of_rates(row, phases=["read"])
+    about = {"name": "read", "says": "{figure} commits", "writes": True}
+    header = {**run.recorded, "phases": [about], "host": {"ceilings": {"flushes_per_second": 2_000.0}}}
+    probed = replace(run, recorded=header)
+    assert only(probed) == "sqlite (power): 1,000 commits (50 % of the flushes that this machine can)."
+
+
 def test_sentence_of_times_begins_with_the_shortest() -> None:
     rows = [(a_cell("sqlite", range=length), {"read": around(rate)}) for length, rate in ((1_000, 3), (2_000, 1))]
     run = declared(

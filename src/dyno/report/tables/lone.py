@@ -8,12 +8,15 @@ from dyno.contracts.model import Tier, Value
 from dyno.report.tables import display, units
 from dyno.report.tables.table import figure, ranked_by_bandwidth
 from dyno.results import Run
+from dyno.stats.machine import CeilingShare, shares
 from dyno.stats.metric import BANDWIDTH, METRICS, THROUGHPUT, rank
 from dyno.stats.summary import CellSummary, summarize
 
 MOST_FIGURES = 3
 """Maximum number of figures of a suite that does not say how to state them."""
 MOST_WORDS = 30
+LEAST_MEMORY_SHARE = 0.1
+"""Least share of the memory's bandwidth that is worth a word: a disk's is small on every machine."""
 
 
 class _Number(int):
@@ -31,7 +34,8 @@ def describe_engine(run: Run, label: str, tier: Tier | None, tool: str | None, n
     rows = [row for row in summarize(run) if (row.cell.label, row.cell.tier, row.reported_by) == (label, tier, tool)]
     rows = [row for row in rows if row.valid and row.throughput is not None]
     by_phase = {phase: [row for row in rows if row.phase == phase] for phase in run.plan.phases}
-    stated = [_fill(of_phase) for of_phase in by_phase.values() if of_phase and of_phase[0].about.says]
+    worth = shares(run)
+    stated = [_fill(of_phase, worth) for of_phase in by_phase.values() if of_phase and of_phase[0].about.says]
     if not stated:
         measured = [of_phase[0] for of_phase in by_phase.values() if of_phase]
         stated = [f"{names.get(row.phase, row.phase)} {_figure(row)}" for row in measured[:MOST_FIGURES]]
@@ -47,9 +51,18 @@ def describe_engine(run: Run, label: str, tier: Tier | None, tool: str | None, n
     return f"{sentence}."
 
 
-def _fill(rows: Sequence[CellSummary]) -> str:
+def _describe_share(share: CeilingShare) -> str:
+    """Returns ' (82 % of the flushes that this machine can)', or the same of its memory; empty without a share."""
+    if share.flushes is not None:
+        return f" ({share.flushes:.0%} of the flushes that this machine can)".replace("%", " %")
+    if share.memory is not None and share.memory >= LEAST_MEMORY_SHARE:
+        return f" ({share.memory:.0%} of what its memory can)".replace("%", " %")
+    return ""
+
+
+def _fill(rows: Sequence[CellSummary], worth: Sequence[CeilingShare]) -> str:
     """Fills the text of a phase: with the figures of the first combination of parameters, or if it has {range}, with
-    the lowest and the highest figure of all."""
+    the lowest and the highest figure of all. `worth`: the rows' shares of the machine's ceilings."""
     text, first = rows[0].about.says, rows[0]
     by = METRICS.get(first.about.metric, THROUGHPUT)
     # The lowest figure first: of times, the best.
@@ -69,7 +82,10 @@ def _fill(rows: Sequence[CellSummary]) -> str:
             # Too few operations, or a single call.
             text = text.replace(f", {name} {{{name}}}", "")
         values[name] = units.duration(latency_ns)
-    return text.format_map(values)
+    best = first
+    if several:
+        best = max(rows, key=lambda row: rank(row) or 0.0)
+    return text.format_map(values) + next((_describe_share(share) for share in worth if share.row is best), "")
 
 
 def _parameter(value: Value) -> _Number | str:
