@@ -155,8 +155,8 @@ class Workload(Protocol):
     from classes of `dyno.contracts.roles` for what only some workloads can do."""
 
     def conformance(self) -> None:
-        """Checks the engine briefly against a model, in a separate directory. Raises `Wrong`. Not called for a null
-        engine."""
+        """Checks the engine briefly against a model, in a separate directory. Raises `Wrong`. Called in a thorough
+        trial, but not for a null engine."""
 
     def prepare(self, phase: Phase) -> None:
         """Prepares the store for the phase, untimed. Depending on the phase, the store is empty or loaded."""
