@@ -364,9 +364,11 @@ def _describe_ending(run: Run) -> str:
     if not decisions.open:
         return ""
     most = f"about {decisions.most:,}" if decisions.most < MOST_MORE else f"over {MOST_MORE:,}"
-    more = f"{most} more samples would decide all of them"
-    if decisions.least < decisions.most:
-        more = f"about {decisions.least:,} more samples would decide the first of them, {most} all"
+    fewest = decisions.least
+    if fewest < decisions.most:
+        more = f"about {fewest:,} more sample{'s' * (fewest != 1)} would decide the first of them, {most} all"
+    else:
+        more = f"{most} more sample{'s' * (fewest != 1)} would decide all of them"
     ended = "The time was up" if run.ending == "time" else "Stopped before the time was up"
     return f"{ended}: {decisions.describe()}; {more}"
 
