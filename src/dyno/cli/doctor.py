@@ -228,9 +228,10 @@ def _noise(facts: Mapping[str, object]) -> list[str]:
     texts = [f"a core's speed spreads by {100 * spread:.1f} %"]
     for share in FORECAST_DIFFERENCES:
         samples = fact(facts, f"noise.samples.{share * 100:.0f}_percent")
-        number = f"about {samples:,}"
         if samples is None:
             number = f"over {MOST_MORE:,}"
+        else:
+            number = f"about {samples:,}"
         texts.append(f"a difference of {share * 100:.0f} % takes {number} samples")
     return texts
 
