@@ -165,6 +165,16 @@ def test_engines_get_same_calls_in_same_order(shell: Shell) -> None:
         assert len(first) > 10 * RECORDS
         for life in block[1:]:
             assert life.asked() == first
+    # Between blocks, only what checks the store differs: all writes are the same.
+    writes = [[event["keys"] for event in measured(life) if event["call"] == "commit"] for life in workers]
+    assert writes.count(writes[0]) == 6
+
+
+def test_blocks_get_same_reads(shell: Shell) -> None:
+    workers = lives(shell, "recorder,recorder-b", phases="rand-key,rand-index,scan")
+    calls = [life.asked()[life.calls.index("version") :] for life in workers]
+    assert len(calls[0]) > 3 * RECORDS
+    assert calls.count(calls[0]) == 4
 
 
 def test_later_trials_of_a_row_check_less(shell: Shell) -> None:

@@ -110,7 +110,7 @@ def test_command_that_measures_in_turns_is_printed() -> None:
     assert "for round in $(seq 5); do for side in before after; do dyno run records -e sqlite" in lines
 
 
-def test_row_with_suspicious_answers_that_lost_its_number_is_lost() -> None:
+def test_suspicious_row_without_later_number_is_lost() -> None:
     facts = {"answers_judged": 1_000, "answers_empty": 900}
     before = of_cells(
         a_cell(), attempts=tuple(an_attempt(at, a_sample("read", facts=facts)) for at in range(3)), samples=3

@@ -217,7 +217,7 @@ def test_interval_of_two_equal_modes_covers_the_truth(count: int) -> None:
 
 
 @pytest.mark.parametrize(("spread", "difference"), [(0.05, 0.1), (0.05, 0.03), (0.15, 0.1)])
-def test_forecast_number_of_samples_shows_half_of_such_differences(spread: float, difference: float) -> None:
+def test_forecast_samples_show_half_of_such_differences(spread: float, difference: float) -> None:
     number = forecast_samples(spread, difference)
     assert number is not None
     rng = np.random.default_rng(3)

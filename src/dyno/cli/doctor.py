@@ -25,11 +25,11 @@ from dyno.report.tables import units
 from dyno.report.tables.sections import Column, print_sentence, print_table
 from dyno.results.header import Host, drop_unknown_facts
 from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding, leftovers, machine_doubts, slow_loop, worst_first
-from dyno.stats.verdict import MOST_MORE, forecast_samples
+from dyno.stats.verdict import approximate_samples, forecast_samples
 
 PRESSURE_SECONDS, WAKEUP_SECONDS = 0.5, 0.3
-FORECAST_DIFFERENCES = (0.1, 0.03)
-"""Differences for which the number of samples is forecast."""
+FORECAST_DIFFERENCES = {"10_percent": 0.1, "3_percent": 0.03}
+"""Differences for which the number of samples is forecast, by their name in the JSON."""
 
 
 @click.command(name="doctor")
@@ -101,7 +101,7 @@ def _forecast(spread: float | None) -> dict[str, object] | None:
     """Returns the spread of a core's speed, with the number of samples that differences take at this noise."""
     if spread is None:
         return None
-    samples = {f"{share * 100:.0f}_percent": forecast_samples(spread, share) for share in FORECAST_DIFFERENCES}
+    samples = {name: forecast_samples(spread, share) for name, share in FORECAST_DIFFERENCES.items()}
     return {"spread": spread, "samples": samples}
 
 
@@ -226,12 +226,8 @@ def _noise(facts: Mapping[str, object]) -> list[str]:
     if spread is None:
         return []
     texts = [f"a core's speed spreads by {100 * spread:.1f} %"]
-    for share in FORECAST_DIFFERENCES:
-        samples = fact(facts, f"noise.samples.{share * 100:.0f}_percent")
-        if samples is None:
-            number = f"over {MOST_MORE:,}"
-        else:
-            number = f"about {samples:,}"
+    for name, share in FORECAST_DIFFERENCES.items():
+        number = approximate_samples(fact(facts, f"noise.samples.{name}"))
         texts.append(f"a difference of {share * 100:.0f} % takes {number} samples")
     return texts
 

@@ -42,7 +42,7 @@ from dyno.stats.costs import costs, read_prices
 from dyno.stats.decisions import find_decisions, find_undecided_rows
 from dyno.stats.searched import is_load_limited
 from dyno.stats.summary import absences, unsure_floors, widest
-from dyno.stats.verdict import MOST_MORE
+from dyno.stats.verdict import approximate_samples
 
 F = TypeVar("F", bound=Callable[..., object])
 COMPLETIONS = {
@@ -363,12 +363,12 @@ def _describe_ending(run: Run) -> str:
     decisions = find_decisions(run)
     if not decisions.open:
         return ""
-    most = f"about {decisions.most:,}" if decisions.most < MOST_MORE else f"over {MOST_MORE:,}"
-    fewest = decisions.least
-    if fewest < decisions.most:
-        more = f"about {fewest:,} more sample{'s' * (fewest != 1)} would decide the first of them, {most} all"
+    fewest, most = approximate_samples(decisions.least), approximate_samples(decisions.most)
+    more = f"{fewest} more sample{'s' * (decisions.least != 1)} would decide "
+    if decisions.least < decisions.most:
+        more += f"the first of them, {most} all"
     else:
-        more = f"{most} more sample{'s' * (fewest != 1)} would decide all of them"
+        more += "all of them"
     ended = "The time was up" if run.ending == "time" else "Stopped before the time was up"
     return f"{ended}: {decisions.describe()}; {more}"
 

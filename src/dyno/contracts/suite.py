@@ -179,7 +179,7 @@ class Workload(Protocol):
 
     def verify(self, phase: Phase) -> int:
         """Checks the store after a phase that writes; returns the number of compared answers. Raises `Wrong`. Not
-        called for a null engine."""
+        called for a null engine. May check a sample if the trial is not thorough."""
         return 0
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:

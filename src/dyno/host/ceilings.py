@@ -46,9 +46,17 @@ def probe(work: Path, seconds: float = SECONDS) -> dict[str, object]:
             length = TRIAD_DOUBLES // threads
             elapsed_ns, passes, _ = dyno._native.triad(threads, length, each_ns)
             figures[f"{name}_bytes_per_second"] = round(sum(passes) * length * TRIAD_BYTES / elapsed_ns * 1e9)
-        elapsed_ns, latencies, _, _ = dyno._native.primes(1, PRIMES, each_ns, 0)
-        figures["core_events_per_second"] = round(sum(map(len, latencies)) / elapsed_ns * 1e9, 1)
+        figures["core_events_per_second"] = round(core_speed(PRIMES, each_ns), 1)
     return {**figures, PROBED: datetime.now(timezone.utc).date().isoformat()}
+
+
+def core_speed(largest: int, limit_ns: int) -> float:
+    """Returns how many searches for the primes below `largest` one thread does a second, for `limit_ns`. Raises
+    ImportError without the native module."""
+    import dyno._native
+
+    elapsed_ns, latencies, _, _ = dyno._native.primes(1, largest, limit_ns, 0)
+    return sum(map(len, latencies)) / elapsed_ns * 1e9
 
 
 def keep(cache: Path, work: Path, figures: dict[str, object]) -> None:

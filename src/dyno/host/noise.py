@@ -3,6 +3,8 @@
 import math
 from statistics import stdev
 
+from dyno.host.ceilings import core_speed
+
 STRETCHES = 20
 STRETCH_NS = 50_000_000
 PRIMES = 16_000
@@ -13,11 +15,6 @@ def measure_spread() -> float | None:
     """Computes for a second in 20 stretches. Returns the standard deviation of the logarithms of their speeds; None
     without the native module."""
     try:
-        import dyno._native
+        return round(stdev(math.log(core_speed(PRIMES, STRETCH_NS)) for _ in range(STRETCHES)), 4)
     except ImportError:
         return None
-    logs = []
-    for _ in range(STRETCHES):
-        elapsed_ns, latencies, *_ = dyno._native.primes(1, PRIMES, STRETCH_NS, 0)
-        logs.append(math.log(sum(map(len, latencies)) / elapsed_ns))
-    return round(stdev(logs), 4)

@@ -82,6 +82,11 @@ class Attempt:
     strain: Strain = field(default_factory=dict)
     """Load of the machine during the trial: see `host.facts.subtract_counters`."""
 
+    @property
+    def sound(self) -> bool:
+        """Whether the attempt ended well, and none of its phases is void."""
+        return self.outcome == "ok" and not any(sample.void for sample in self.samples)
+
 
 @dataclass(frozen=True, eq=False)
 class Run:

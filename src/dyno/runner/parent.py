@@ -394,6 +394,8 @@ def _until_settled(
         context.still_awake()
         attempt = file.store(attempt)
         context.datasets.remove_finished(attempt)
+        if attempt.sound:
+            context.checked.add(attempt.cell)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return

@@ -121,9 +121,8 @@ class Datasets:
     def remove_finished(self, attempt: Attempt) -> None:
         """Removes the cell's store after a failed trial, so that the next trial loads again, and after the cell's
         last trial."""
-        good = attempt.outcome == "ok" and not any(sample.void for sample in attempt.samples)
         last = self._plan.until is None and not self._plan.limit and attempt.block + 1 >= self._plan.samples
-        if last or not good:
+        if last or not attempt.sound:
             shutil.rmtree(self.path(attempt.cell), ignore_errors=True)
 
 
@@ -190,8 +189,6 @@ def run_trial(
     )
     if (engine := report.engine) is None:
         return attempt
-    if attempt.outcome == "ok" and not any(sample.void for sample in attempt.samples):
-        context.checked.add(trial.cell)
     return replace(
         attempt, version=engine.version, settings=engine.settings, tier=engine.tier, caveats=engine.caveats
     )

@@ -16,7 +16,7 @@ from dyno.contracts.decoded_types import Loop
 from dyno.contracts.model import Tier
 from dyno.contracts.safe_read import toml
 from dyno.results import Run
-from dyno.results.header import Host
+from dyno.results.header import Ceilings, Host
 from dyno.stats.summary import CellSummary, summarize
 
 Severity = Literal["ok", "warn", "bad"]
@@ -209,29 +209,32 @@ def shares(run: Run) -> list[CeilingShare]:
     ceilings = run.header.host.ceilings
     if ceilings is None:
         return []
+    rows = (row for row in summarize(run) if row.valid and row.samples and not row.cell.floor)
+    return [share_of_ceilings(row, ceilings) for row in rows]
+
+
+def share_of_ceilings(row: CellSummary, ceilings: Ceilings) -> CeilingShare:
+    """Returns the shares of a row with a number."""
     flushes = ceilings.flushes_per_second
     memory = ceilings.memory_bytes_per_second
-    shares = list[CeilingShare]()
-    for row in (row for row in summarize(run) if row.valid and row.samples and not row.cell.floor):
-        commits = row.cell.tier is Tier.POWER and row.about.writes and not any(sample.bulk for sample in row.samples)
-        rate = median(sample.operations / max(sample.elapsed_ns, 1) * 1e9 for sample in row.samples)
-        moved = None
-        if row.bandwidth is not None:
-            moved = row.bandwidth.median
-        cores = list[float]()
-        for sample in row.samples:
-            usages = [usage for usage in (sample.client, sample.server) if usage]
-            used = [usage.get(name) for usage in usages for name in ("user_ns", "system_ns")]
-            if used and None not in used and sample.elapsed_ns > 0:
-                cores.append(sum(ns or 0 for ns in used) / sample.elapsed_ns)
-        flushed = None
-        if commits and flushes:
-            flushed = rate / flushes
-        bandwidth = None
-        if moved and memory:
-            bandwidth = moved / memory
-        used_cores = None
-        if len(cores) == len(row.samples):
-            used_cores = median(cores)
-        shares.append(CeilingShare(row, flushed, bandwidth, used_cores))
-    return shares
+    commits = row.cell.tier is Tier.POWER and row.about.writes and not any(sample.bulk for sample in row.samples)
+    rate = median(sample.operations / max(sample.elapsed_ns, 1) * 1e9 for sample in row.samples)
+    moved = None
+    if row.bandwidth is not None:
+        moved = row.bandwidth.median
+    cores = list[float]()
+    for sample in row.samples:
+        usages = [usage for usage in (sample.client, sample.server) if usage]
+        used = [usage.get(name) for usage in usages for name in ("user_ns", "system_ns")]
+        if used and None not in used and sample.elapsed_ns > 0:
+            cores.append(sum(ns or 0 for ns in used) / sample.elapsed_ns)
+    flushed = None
+    if commits and flushes:
+        flushed = rate / flushes
+    bandwidth = None
+    if moved and memory:
+        bandwidth = moved / memory
+    used_cores = None
+    if len(cores) == len(row.samples):
+        used_cores = median(cores)
+    return CeilingShare(row, flushed, bandwidth, used_cores)

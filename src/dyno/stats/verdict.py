@@ -36,6 +36,13 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """If unclear: the approximate number of further samples that would decide; null if it is over a thousand."""
 
 
+def approximate_samples(number: int | None) -> str:
+    """Returns 'about 58', or 'over 1,000' for more, which is None or MOST_MORE."""
+    if number is None or number >= MOST_MORE:
+        return f"over {MOST_MORE:,}"
+    return f"about {number:,}"
+
+
 def forecast_samples(spread: float, difference: float) -> int | None:
     """Returns the number of samples after which a difference is shown, as a share of the speed, if the logarithms of
     a row's speeds have this standard deviation. None if it is over a thousand."""

@@ -279,13 +279,13 @@ def test_single_engine_states_its_figures_in_words_of_the_suite() -> None:
     )
 
 
-def test_figure_of_a_single_engine_has_its_share_of_the_ceilings() -> None:
+def test_single_engine_figure_has_its_ceiling_share() -> None:
     row = a_cell("sqlite", Tier.POWER), {"read": around(0.001)}
     run = of_rates(row, phases=["read"])
     about = {"name": "read", "says": "{figure} commits", "writes": True}
     header = {**run.recorded, "phases": [about], "host": {"ceilings": {"flushes_per_second": 2_000.0}}}
     probed = replace(run, recorded=header)
-    assert only(probed) == "sqlite (power): 1,000 commits (50 % of the flushes that this machine can)."
+    assert only(probed) == "sqlite (power): 1,000 commits (50 % of the flushes that this machine reaches)."
 
 
 def test_sentence_of_times_begins_with_the_shortest() -> None:

@@ -8,7 +8,8 @@ from dyno.contracts.model import Tier, Value
 from dyno.report.tables import display, units
 from dyno.report.tables.table import figure, ranked_by_bandwidth
 from dyno.results import Run
-from dyno.stats.machine import CeilingShare, shares
+from dyno.results.header import Ceilings
+from dyno.stats.machine import share_of_ceilings
 from dyno.stats.metric import BANDWIDTH, METRICS, THROUGHPUT, rank
 from dyno.stats.summary import CellSummary, summarize
 
@@ -34,8 +35,8 @@ def describe_engine(run: Run, label: str, tier: Tier | None, tool: str | None, n
     rows = [row for row in summarize(run) if (row.cell.label, row.cell.tier, row.reported_by) == (label, tier, tool)]
     rows = [row for row in rows if row.valid and row.throughput is not None]
     by_phase = {phase: [row for row in rows if row.phase == phase] for phase in run.plan.phases}
-    worth = shares(run)
-    stated = [_fill(of_phase, worth) for of_phase in by_phase.values() if of_phase and of_phase[0].about.says]
+    ceilings = run.header.host.ceilings
+    stated = [_fill(of_phase, ceilings) for of_phase in by_phase.values() if of_phase and of_phase[0].about.says]
     if not stated:
         measured = [of_phase[0] for of_phase in by_phase.values() if of_phase]
         stated = [f"{names.get(row.phase, row.phase)} {_figure(row)}" for row in measured[:MOST_FIGURES]]
@@ -51,23 +52,33 @@ def describe_engine(run: Run, label: str, tier: Tier | None, tool: str | None, n
     return f"{sentence}."
 
 
-def _describe_share(share: CeilingShare) -> str:
-    """Returns ' (82 % of the flushes that this machine can)', or the same of its memory; empty without a share."""
+def _describe_share(row: CellSummary, ceilings: Ceilings | None) -> str:
+    """Returns ' (82 % of the flushes that this machine reaches)', or the same of its memory; empty without a
+    share."""
+    if ceilings is None:
+        return ""
+    share = share_of_ceilings(row, ceilings)
     if share.flushes is not None:
-        return f" ({share.flushes:.0%} of the flushes that this machine can)".replace("%", " %")
+        return f" ({100 * share.flushes:.0f} % of the flushes that this machine reaches)"
     if share.memory is not None and share.memory >= LEAST_MEMORY_SHARE:
-        return f" ({share.memory:.0%} of what its memory can)".replace("%", " %")
+        return f" ({100 * share.memory:.0f} % of the memory's bandwidth)"
     return ""
 
 
-def _fill(rows: Sequence[CellSummary], worth: Sequence[CeilingShare]) -> str:
+def _fill(rows: Sequence[CellSummary], ceilings: Ceilings | None) -> str:
     """Fills the text of a phase: with the figures of the first combination of parameters, or if it has {range}, with
-    the lowest and the highest figure of all. `worth`: the rows' shares of the machine's ceilings."""
-    text, first = rows[0].about.says, rows[0]
-    by = METRICS.get(first.about.metric, THROUGHPUT)
-    # The lowest figure first: of times, the best.
-    ranked = sorted(rows, key=lambda row: rank(row) or 0.0, reverse=by.inverse)
+    the lowest and the highest figure of all. `ceilings`: the machine's, if they were probed."""
+    first = rows[0]
+    text = first.about.says
+    ranked = sorted(rows, key=lambda row: rank(row) or 0.0)
+    ends = [_figure(ranked[0]), _figure(ranked[-1])]
+    if METRICS.get(first.about.metric, THROUGHPUT).inverse:
+        # The best time is the lowest figure.
+        ends.reverse()
     several = "{range}" in text
+    described = first
+    if several:
+        described = ranked[-1]
     values: dict[str, str | _Number] = {}
     for name, value in first.cell.params.items():
         if several:
@@ -75,17 +86,14 @@ def _fill(rows: Sequence[CellSummary], worth: Sequence[CeilingShare]) -> str:
         else:
             values[name] = _parameter(value)
     # Last, because a parameter may have one of these names.
-    values |= {"figure": _figure(first), "range": _join_ends(_figure(ranked[0]), _figure(ranked[-1]))}
+    values |= {"figure": _figure(first), "range": _join_ends(*ends)}
     for name in ("p50", "p99"):
         latency_ns = first.latency_ns.get(name)
         if latency_ns is None:
             # Too few operations, or a single call.
             text = text.replace(f", {name} {{{name}}}", "")
         values[name] = units.duration(latency_ns)
-    best = first
-    if several:
-        best = max(rows, key=lambda row: rank(row) or 0.0)
-    return text.format_map(values) + next((_describe_share(share) for share in worth if share.row is best), "")
+    return text.format_map(values) + _describe_share(described, ceilings)
 
 
 def _parameter(value: Value) -> _Number | str:
@@ -97,7 +105,7 @@ def _parameter(value: Value) -> _Number | str:
 def _join_ends(low: _Number | str, high: _Number | str) -> _Number | str:
     if low == high:
         return low
-    return f"{low:} to {high:}"
+    return f"{low} to {high}"
 
 
 def _figure(row: CellSummary) -> str:

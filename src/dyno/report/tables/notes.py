@@ -107,7 +107,7 @@ def failed_attempts(run: Run) -> Iterator[Section]:
         title = display.join_parts(display.engine(cell.label, cell.tier), units.params(cell.params, changing), *place)
         output = [line.rstrip() for line in (attempt.output or "").splitlines() if line.strip()]
         yield Section(title, lines=lines, legend=[f"| {line}" for line in output[-EXCERPT:]])
-    failed = sum(a.outcome != "ok" or any(sample.void for sample in a.samples) for a, _ in shown)
+    failed = sum(not attempt.sound for attempt, _ in shown)
     summary = [f"{failed:,} of {len(run.attempts):,} attempts failed."]
     if others := len(shown) - failed:
         summary.append(f"Operations failed in {others:,} more.")

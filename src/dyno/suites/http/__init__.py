@@ -13,7 +13,6 @@ from dyno.suites.http.stages import STAGES
 
 KEPT, FRESH = "kept", "fresh"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-_KEPT, _FRESH = "{figure} requests a second, p99 {p99}", "{figure} with a connection for each"
 _CHECKED = "status, and every body by its size and digest"
 
 
@@ -129,7 +128,7 @@ class HttpSuite(Suite):
             False,
             checked=_CHECKED,
             parts=STAGES,
-            says=_KEPT,
+            says="{figure} requests a second, p99 {p99}",
         ),
         Phase(
             FRESH,
@@ -138,7 +137,7 @@ class HttpSuite(Suite):
             False,
             checked=_CHECKED,
             parts=STAGES,
-            says=_FRESH,
+            says="{figure} requests a second with a connection for each",
         ),
     )
 

@@ -72,7 +72,7 @@ def _shape(text: str) -> Value:
 _AXES = range(MOST_AXES)
 _HOT = tuple(f"read-axis-{axis}-hot" for axis in _AXES)
 _READS = {"cold": "one slice at an index of axis {}, from the device", "hot": "slices at random indexes of axis {}"}
-_SAYS = {"cold": "", "hot": "{{figure}} in slices of axis {}"}
+_SAYS = {"cold": "", "hot": "{{figure}} read in slices of axis {}"}
 _phase = partial(Phase, metric="bandwidth")
 # 4 GiB: balanced chunks, and those for slices of the first axis, and for series along it.
 _FULL = {"shape": "1024x1024x1024", "chunks": ("64x64x64", "1x1024x1024", "1024x32x32"), "slices": 2}

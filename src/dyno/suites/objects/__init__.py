@@ -52,16 +52,18 @@ PHASES = (
         "update",
         "read and change N objects, and commit",
         checked=f"{_EVERY}, before; {_STORE}",
-        says="{figure} changed",
+        says="{figure} objects changed a second",
     ),
     _read("read-warm", "read N objects for the first time, by a database just opened"),
-    _read("read-cold", "read N objects, ZODB's caches empty", says="{figure} read with empty caches"),
+    _read(
+        "read-cold", "read N objects, ZODB's caches empty", says="{figure} objects read a second with empty caches"
+    ),
     _read("read-cold-prefetch", "the same, prefetched together"),
     _read(
         "read-hot",
         "read N objects, the storage's cache full",
         temperature="hot",
-        says="{figure} with the storage's cache full",
+        says="{figure} objects read a second with a full cache",
     ),
     _read("read-steamin", "read N objects that the connection has in memory", temperature="hot"),
     _read("read-device", "read N objects from the device", temperature="cold"),

@@ -47,7 +47,7 @@ PHASES = (
         "read-only",
         "sysbench: ten rows by key and four ranges, in a transaction",
         "hot",
-        says="{figure} transactions that read",
+        says="{figure} transactions of reads a second",
     ),
     _phase("point-select-cold", "sysbench: one row by its key, the server just started", "cold"),
     _phase("read-only-cold", "sysbench: ten rows by key and four ranges, the server just started", "cold"),
@@ -56,7 +56,7 @@ PHASES = (
         "read-write",
         "sysbench: the reads and the writes, in a transaction",
         checked=ROWS,
-        says="{figure} that read and write",
+        says="{figure} transactions of reads and writes a second",
     ),
     _phase(
         "select-only",
@@ -69,7 +69,7 @@ PHASES = (
         "tpcb-like",
         "pgbench: a change of account, teller and branch, after TPC-B",
         checked=_SUMS,
-        says="{figure} after TPC-B",
+        says="{figure} transactions after TPC-B a second",
     ),
 )
 

@@ -164,7 +164,7 @@ def _insert(name: str, title: str, alias: str) -> Phase:
         f"{title}; {count} {noun} a record",
         unit="key",
         writes=True,
-        checked="every record read back in key order, and a sample by key and by index",
+        checked="every record read back in key order, in a row's first trial; a sample by key and by index",
         alias=alias,
         one_call=ONE_CALL,
         says="{figure} keys inserted a second",
@@ -181,9 +181,8 @@ COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
 # With all records in one transaction, all writes are part of one call.
 ONE_CALL = "txn=all"
 
-_GETS, _SCANS = "{figure} gets a second, p99 {p99}", f"{{figure}} scans of {SCAN_LENGTH} records"
-_UPDATES, _MIXED = "{figure} records replaced", "{figure} operations of the mix a second, p99 {p99}"
-_REMAINING = "every answer, then the remaining records"
+_GETS, _SCANS = "{figure} gets a second, p99 {p99}", f"{{figure}} scans of {SCAN_LENGTH} records a second"
+_REMAINING = "every answer; in a row's first trial, the remaining records"
 _read = partial(Phase, unit="op", writes=False, temperature="hot", checked="every record")
 _write = partial(Phase, unit="op", writes=True)
 
@@ -199,7 +198,7 @@ PHASES = (
         "rand-index",
         "find every record by an index, in random order",
         alias="find",
-        says="{figure} found by an index",
+        says="{figure} records found by an index a second",
     ),
     _read("scan", f"read {SCAN_LENGTH} records in key order from a random one on", checked=_STRETCHES, says=_SCANS),
     _read("rand-key-cold", "rand-key of few records, from the device", temperature="cold", alias="get-cold"),
@@ -209,14 +208,14 @@ PHASES = (
         "replace records, observing each old one",
         checked="every old record",
         one_call=ONE_CALL,
-        says=_UPDATES,
+        says="{figure} records replaced a second",
     ),
     _write(
         "mixed",
         "reads and writes, each its own transaction",
         checked="every answer, in order",
         kinds=KINDS,
-        says=_MIXED,
+        says="{figure} operations of the mix a second, p99 {p99}",
     ),
     _write("delete", "delete records and their index entries", checked=_REMAINING, one_call=ONE_CALL),
 )
