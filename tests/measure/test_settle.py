@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,16 @@ from typing import Any
 import pytest
 from shell import TESTS, Shell, small, wait_for
 
+from dyno import registry
+from dyno.contracts.model import Tier
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Job
 from dyno.host.filesystem import filesystem, size_on_disk
 from dyno.host.usage import NOTHING, UNKNOWN, Usage, has_waiting_threads, measure_own
 from dyno.measure import phase as module
-from dyno.measure.phase import rest, settle
+from dyno.measure.clients import run_phase
+from dyno.measure.phase import Stopwatch, measure_phase, rest, settle
+from dyno.measure.tally import Tally
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -343,6 +350,28 @@ def test_background_work_is_awaited_and_counted(shell: Shell, how: str) -> None:
     # A phase that only reads has nothing to settle.
     assert (read["settled"], read["payload_bytes"]) == (None, None)
     assert read["bytes_on_disk"] == insert["bytes_on_disk"]
+
+
+def test_bytes_written_just_after_the_clients_are_counted(work: Path) -> None:
+    work.mkdir()
+    suite = registry.suite("records")
+    spec = registry.reduce_to_suite(suite, registry.engine("memory"))
+    assert spec is not None
+    params = {each.name: each.default for each in suite.params} | {"records": 300}
+    job = Job(spec, work, Tier.PROCESS, spec.resolve({}), params, 1, 1)
+    phase = next(each for each in suite.phases if each.name == "insert-blind-indices")
+
+    def run_and_write(*given: Any) -> Tally:
+        tally = run_phase(*given)
+        # Unlike a thread's write, always before the counters are read again.
+        (work / "late").write_bytes(bytes(LATE_BYTES))
+        return tally
+
+    with closing(suite.workload(job)) as workload:
+        workload.prepare(phase)
+        sample = measure_phase(workload, phase, job, Pace(), Stopwatch(), run=run_and_write)
+    assert sample.void is None
+    assert sample.written_bytes is None or sample.written_bytes >= LATE_BYTES
 
 
 @pytest.mark.parametrize("how", ["compute", "write"])

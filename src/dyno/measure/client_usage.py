@@ -27,7 +27,7 @@ class UsageMeter:
 
     def __init__(self) -> None:
         self._process = (os.getpid(),)
-        self._begin = measure_own()
+        self._begin = self.latest = measure_own()
         self._peak_reset = False
 
     def begin(self) -> None:
@@ -35,7 +35,8 @@ class UsageMeter:
         self._begin = measure_own()
 
     def end(self, whole: Tally) -> Tally:
-        used = without_pauses(measure_own() - self._begin, whole.paused)
+        self.latest = measure_own()
+        used = without_pauses(self.latest - self._begin, whole.paused)
         if used.voluntary_switches is not None:
             used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
         if used.core_wait_ns is not None:

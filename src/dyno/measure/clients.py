@@ -259,8 +259,13 @@ def _threads(task: Task, ready: Callable[[], object]) -> Tally:
         ready()
         usage.begin()
 
+    def end(tally: Tally) -> Tally:
+        whole = usage.end(tally)
+        whole.usage_until = usage.latest
+        return whole
+
     if clients == 1:
-        return usage.end(_client(task, ClientPosition(share=task.share), all_ready))
+        return end(_client(task, ClientPosition(share=task.share), all_ready))
     barrier = threading.Barrier(clients, all_ready)
     task.workload.engine()
     results: list[Tally | BaseException | None] = [None] * clients
@@ -279,7 +284,7 @@ def _threads(task: Task, ready: Callable[[], object]) -> Tally:
         thread.start()
     for thread in threads:
         thread.join()
-    return usage.end(_merge_tallies(_tallies(results)))
+    return end(_merge_tallies(_tallies(results)))
 
 
 def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:

@@ -149,7 +149,8 @@ def measure_phase(
         raise ServerDied("its server ended in the middle of the phase")
     served, server_peak_bytes = counters.served(), counters.server_peak_bytes()
     moved = counters.moved()
-    mine = measure_own()
+    # Background work may have gone on since the clients ended.
+    mine = tally.usage_until or measure_own()
     spent.lap("phase")
     # If the clients were processes of their own, this opens the engine, and its background threads continue their
     # work.

@@ -21,7 +21,7 @@ from dyno.contracts.pace import FOREVER_NS, LIBRARY_LOAD, Pace
 from dyno.contracts.rank import rank
 from dyno.contracts.suite import Failure, Operations, Report, Reported, Workload
 from dyno.fields import FIELDS, Counted
-from dyno.host.usage import NOTHING, measure_own, of_ended_children
+from dyno.host.usage import NOTHING, Usage, measure_own, of_ended_children
 from dyno.measure.loop import Times
 from dyno.measure.series import Series
 
@@ -78,6 +78,8 @@ class Tally(Counted):
         """Latency of the slowest operation, and its begin, counted from the start of the phase."""
         self.series = Series()
         self.usage = NOTHING
+        self.usage_until: Usage | None = None
+        """This process's own counters at the end of `usage`, if the clients were its threads."""
         self.peak_bytes: int | None = None
         """Maximum resident memory of the clients' processes during the phase, each at its own peak."""
         self.child_peak_bytes: int | None = None
