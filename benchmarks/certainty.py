@@ -2,11 +2,12 @@
 
     python benchmarks/certainty.py [--seed N] [--blocks N] [--searches N] [--only PART] [--quick]
 
-There are six parts. All draws are seeded, and no trial is in two comparisons.
+There are seven parts. All draws are seeded, and no trial is in two comparisons.
 
 family    simulated runs of 2 to 20 rows in 1 to 8 phases: the share of runs with any false statement, and of the
 planted differences that are found
 decided   the same for runs that decide after each block whether to continue
+apart     the gate on simulated pairs of runs that were not measured in turns, on machines that drift
 coverage  draws from five distributions with known medians: 95 % intervals of medians and 99 % intervals of ratios
 A/A       trials of equal engines of the records suite, timed on this machine: SQLite against SQLite, LMDB against
 LMDB
@@ -15,11 +16,12 @@ times
 capacity  searches on simulated queues, whose capacities are known exactly: the errors, the 95 % intervals, and the
 verdicts on pairs of equal engines
 
-Exit status 1: over 1 % of the runs of a family have a false statement, as far as the number of draws can tell; a
-coverage from 6 trials on is more than 2 points too low, over 5 % of verdicts are false, the gate fails over 1 % of
-equal runs, or the gate finds less than 90 % of the planted slowdowns. For capacities: less than
-95 % are within 5 % of the truth (for a cliff, within 3 %), less than 90 % of the intervals contain it (a search
-without an interval counts as one that doesn't), or over 1 % of the verdicts are false.
+Exit status 1: over 1 % of the runs of a family have a false statement, as far as the number of draws can tell; over
+2 % of the pairs of equal runs fail although the machine's drift shows within them; a coverage from 6 trials on is
+more than 2 points too low, over 5 % of verdicts are false, the gate fails over 1 % of equal runs, or the gate finds
+less than 90 % of the planted slowdowns. For capacities: less than 95 % are within 5 % of the truth (for a cliff,
+within 3 %), less than 90 % of the intervals contain it (a search without an interval counts as one that doesn't), or
+over 1 % of the verdicts are false.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from apart import MACHINES, simulate_pairs
 from families import AHEAD, CASES, FALSE, MOST_BLOCKS, simulate, simulate_decisions
 from numpy.typing import NDArray
 from queues import (
@@ -342,7 +345,33 @@ def decided(seed: int, draws: int) -> bool:
     return good
 
 
-PARTS = ("family", "decided", "coverage", "same", "gate", "capacity")
+APART_SIZES = (1, 5), (1, 10), (4, 5), (4, 10), (12, 6), (4, 20)
+"""Numbers of rows and of samples."""
+MOST_APART = 0.02
+
+
+def apart(seed: int, draws: int) -> bool:
+    """Prints the share of simulated pairs of equal runs that fail the gate, and of slower rows that do."""
+    most = MOST_APART + 3 * (MOST_APART / draws) ** 0.5
+    good = True
+    print(f"\nGates of two runs not in turns, of {draws} each: % of equal runs that fail, % of rows 15 % slower that")
+    print("fail (without the drift in the intervals)\n")
+    print(f"{'rows x samples':<18}" + "".join(f"{f'{rows} x {samples}':>18}" for rows, samples in APART_SIZES))
+    for machine in MACHINES:
+        texts = []
+        for rows, samples in APART_SIZES:
+            with_drift, without = simulate_pairs(machine, rows, samples, seed, draws)
+            failed, found = (
+                f"{one * 100:.0f} ({other * 100:.0f})"
+                for one, other in ((with_drift.failed, without.failed), (with_drift.found, without.found))
+            )
+            texts.append(f"{failed}, {found}")
+            good = good and (with_drift.failed <= most or not machine.known)
+        print(f"{machine.name:<18}" + "".join(f"{text:>18}" for text in texts), flush=True)
+    return good
+
+
+PARTS = ("family", "decided", "apart", "coverage", "same", "gate", "capacity")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -352,11 +381,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--searches", type=int, default=200, metavar="N", help="of each queue; default: 200")
     parser.add_argument("--draws", type=int, default=300, metavar="N", help="of each family; default: 300")
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; repeatable")
-    parser.add_argument("--quick", action="store_true", help="no family, no coverage, and two searches of two queues")
+    parser.add_argument("--quick", action="store_true", help="no simulated rows, and two searches of two queues")
     args = parser.parse_args(arguments)
-    parts = args.only or PARTS[3 * args.quick :]
+    parts = args.only or PARTS[4 * args.quick :]
     good = "family" not in parts or family(args.seed, args.draws)
     good = ("decided" not in parts or decided(args.seed, max(args.draws // 3, 1))) and good
+    good = ("apart" not in parts or apart(args.seed, args.draws)) and good
     good = ("coverage" not in parts or coverage(args.seed, 4_000)) and good
     good = ("same" not in parts or same(args.seed, args.blocks)) and good
     good = ("gate" not in parts or gated(args.seed, args.blocks)) and good

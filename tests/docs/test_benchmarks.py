@@ -20,6 +20,7 @@ from dyno.options import RunRequest
 from dyno.results import Run
 
 sys.path.append(str(TESTS.parent / "benchmarks"))
+import apart
 import certainty
 import families
 
@@ -68,7 +69,14 @@ def has_figures(ended: subprocess.CompletedProcess[str]) -> None:
 
 
 def test_every_benchmark_has_a_smoke_test() -> None:
-    assert {path.stem for path in BENCHMARKS.glob("*.py")} == {*TINY, "whole", "shootout", "queues", "families"}
+    assert {path.stem for path in BENCHMARKS.glob("*.py")} == {
+        *TINY,
+        "whole",
+        "shootout",
+        "queues",
+        "families",
+        "apart",
+    }
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -97,6 +105,15 @@ def test_certainty_counts_false_and_missed_verdicts(
     monkeypatch.setattr(certainty, "measured", measured)
     assert certainty.same(seed=1, blocks=20)
     assert certainty.gated(seed=1, blocks=20) is kept
+
+
+def test_simulated_gates_fail_by_drift_outside_interval() -> None:
+    walk = next(machine for machine in apart.MACHINES if machine.name.startswith("walk"))
+    with_drift, without = apart.simulate_pairs(replace(walk, runs_between=3), rows=4, samples=20, seed=1, draws=60)
+    assert with_drift.failed < without.failed - 0.1
+    steady, _ = apart.simulate_pairs(apart.MACHINES[0], rows=1, samples=10, seed=1, draws=60)
+    assert steady.failed <= 0.02
+    assert steady.found > 0.75
 
 
 def test_simulated_families_count_false_statements() -> None:

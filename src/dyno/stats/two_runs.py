@@ -2,7 +2,8 @@
 have, and a gate for CI.
 
 Runs that were measured in turns are compared block by block, like engines within a run. Other runs are compared as a
-whole. If the machine drifted between them, the ratio includes the drift, but its interval doesn't.
+whole. If the machine drifted between them, the ratio includes the drift. Its interval includes as much drift as there
+was within the runs.
 
 If several runs are compared with one base, a row has a verdict for each of them. Their intervals are so much wider
 that all verdicts on the row together are wrong as seldom as the one verdict of two runs (Bonferroni).
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -23,6 +25,7 @@ from dyno.results import Run
 from dyno.stats.agreement import judged_attempts
 from dyno.stats.capacity import compare_capacities
 from dyno.stats.definitions import check_same_work, preparation_differences
+from dyno.stats.drift import SpeedsOfTwoRuns, estimate_drift, include_drift
 from dyno.stats.estimate import FEWEST_TRIALS, Center, center, compare_unpaired, make_interval, quotient, tail
 from dyno.stats.matching import matched_rows
 from dyno.stats.metric import CPU, THROUGHPUT, TIME, CapacitySpeeds, Metric, choose_metric, speeds
@@ -84,6 +87,15 @@ class Between:
     """Files of the user's code that both runs imported although they had different environments."""
 
 
+class _Compared(NamedTuple):
+    """A row with speeds in both runs."""
+
+    before: CellSummary
+    after: CellSummary
+    metric: Metric
+    speeds: SpeedsOfTwoRuns
+
+
 def with_base(base: Run, others: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[Between]:
     """Compares each of the other runs with the base. Raises UsageError, see `compare_runs`."""
     return [compare_runs(base, other, by, margin, confidence_of_each(len(others))) for other in others]
@@ -122,7 +134,7 @@ def compare_runs(
     shared = shared_files(before, after, old, new)
     valid = {key: row for key, row in old.items() if row.valid}
     paired = in_turns(before, after)
-    changes, lost = [], []
+    compared, lost = list[_Compared](), []
     limited, without = [], list[tuple[CellSummary, str]]()
     for key, was in valid.items():
         row = new.get(key)
@@ -136,8 +148,7 @@ def compare_runs(
         used = by or choose_metric([was] if row is None else [was, row])
         speeds_before, speeds_after = speeds(was, used), speeds(row, used) if row is not None and row.valid else {}
         if row is not None and speeds_before and speeds_after:
-            middle, verdict = compare_speeds(speeds_before, speeds_after, paired, margin, confidence)
-            changes.append(Change(was, row, used, middle, verdict))
+            compared.append(_Compared(was, row, used, (speeds_before, speeds_after)))
         elif by is None or speeds_before:
             # If the earlier row lacks the metric, as a bulk phase lacks percentiles, the row is not lost.
             why = "not measured"
@@ -152,6 +163,13 @@ def compare_runs(
             after_why = "not in the run" if row is None else row.why
             without.append((was, f"before: {was.why}; after: {after_why}"))
     without += ((row, f"only after: {row.why}") for key, row in new.items() if not row.valid and key not in old)
+    drift = 0.0
+    if not paired:
+        drift = estimate_drift(each.speeds for each in compared)
+    changes = list[Change]()
+    for each in compared:
+        middle, verdict = compare_speeds(*each.speeds, paired, margin, confidence, drift)
+        changes.append(Change(each.before, each.after, each.metric, middle, verdict))
     return Between(
         before,
         after,
@@ -231,9 +249,11 @@ def compare_speeds(
     paired: bool,
     margin: float = MARGIN,
     confidence: float = CONFIDENCE,
+    drift: float | None = None,
 ) -> tuple[Center | None, Verdict]:
     """Returns the verdict on a row's speeds by block, new compared with old, and the center of their ratio, which is
-    None if there are too few trials. `paired`: compares block by block. Neither may be empty."""
+    None if there are too few trials. `paired`: compares block by block. `drift`: for unpaired speeds, the drift that
+    all rows of the runs show; by default that of these speeds. Neither may be empty."""
     if isinstance(old, CapacitySpeeds) and isinstance(new, CapacitySpeeds):
         if old.found.center is None or new.found.center is None:
             return None, judge(None, 0.0, 0, margin)
@@ -250,7 +270,9 @@ def compare_speeds(
         fewest, ratio = min(len(old), len(new)), median(new.values()) / median(old.values())
         middle = None
         if fewest >= FEWEST_TRIALS:
-            middle = compare_unpaired(list(new.values()), list(old.values()))
+            if drift is None:
+                drift = estimate_drift([(old, new)])
+            middle = include_drift(compare_unpaired(list(new.values()), list(old.values())), drift)
     return middle, judge(middle, ratio, fewest, margin, confidence)
 
 

@@ -8,7 +8,7 @@ facts, remarks, texts) are stored once, and are referred to by number.
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from statistics import median
 from typing import TypeVar
@@ -19,6 +19,7 @@ from dyno.report.page import payload
 from dyno.report.tables import notes, units, wording
 from dyno.report.tables.table import Row, groups, varying_params
 from dyno.results import Run
+from dyno.stats.drift import SpeedsOfTwoRuns, estimate_drift
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.history import FEWEST_RUNS, judge_changes
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, TYPICAL_RESPONSE, choose_metric, speeds
@@ -142,6 +143,8 @@ class _SiteRun:
     """Start of each block."""
     rows: dict[int, _Row]
     """Rows by place."""
+    drifts: dict[str, float] = field(default_factory=dict)
+    """Drift that this run and an earlier one show together, by the earlier one's name."""
 
 
 @dataclass
@@ -218,12 +221,13 @@ class Collection:
         number = {run.entry.name: at for at, run in enumerate(runs)}
         for before, after in self._pairs():
             paired = alternate(before.starts, after.starts)
+            drift = _drift(before, after)
             numbers = list[int]()
             for place, old in before.rows.items():
                 new = after.rows.get(place)
                 if new is None or old.why is not None or new.why is not None:
                     continue
-                if (verdict := _verdict(old, new, paired)) is None:
+                if (verdict := _verdict(old, new, paired, drift)) is None:
                     numbers += [-1, -1, -1]
                     continue
                 numbers.append(_number(verdicts, (verdict.kind, wording.verdict(verdict))))
@@ -342,12 +346,26 @@ class Collection:
         )
 
 
-def _verdict(old: _Row, new: _Row, paired: bool) -> Verdict | None:
+def _speeds(old: _Row, new: _Row) -> SpeedsOfTwoRuns:
+    if old.paced and new.paced:
+        return old.response, new.response
+    return old.throughput, new.throughput
+
+
+def _drift(before: _SiteRun, after: _SiteRun) -> float:
+    """Returns the drift of all rows that both runs have, as `compare_runs` does."""
+    name = before.entry.name
+    if name not in after.drifts:
+        common = [_speeds(row, after.rows[place]) for place, row in before.rows.items() if place in after.rows]
+        after.drifts[name] = estimate_drift(both for both in common if all(both))
+    return after.drifts[name]
+
+
+def _verdict(old: _Row, new: _Row, paired: bool, drift: float) -> Verdict | None:
     """Returns the verdict on two rows; None if one of them has no speed."""
-    paced = old.paced and new.paced
-    before, after = (row.response if paced else row.throughput for row in (old, new))
+    before, after = _speeds(old, new)
     if before and after:
-        return compare_speeds(before, after, paired)[1]
+        return compare_speeds(before, after, paired, drift=drift)[1]
     return None
 
 
@@ -373,7 +391,8 @@ def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
     for point in points:
         if point.before is not None:
             paired = alternate(point.before.starts, point.run.starts)
-            point.verdict = _verdict(point.before.rows[place], point.row, paired)
+            drift = _drift(point.before, point.run)
+            point.verdict = _verdict(point.before.rows[place], point.row, paired, drift)
     for here in group_values((point.run.entry.machine, point) for point in points if point.drawn).values():
         # With too few runs to find changes, each run that differs from the run before is marked.
         for point in here if len(here) < FEWEST_RUNS else ():

@@ -45,8 +45,8 @@ MEANS = (
     " would give; another machine or another day may differ."
 )
 APART = (
-    "Ratios of {what}, with {level} intervals. The runs were not measured in turns: if the machine"
-    " drifted between them, the drift is in the ratio but not in its interval."
+    "Ratios of {what}, with {level} intervals. The runs were not measured in turns: a drift of the"
+    " machine between them is in the ratio, but in its interval only as far as it shows within the runs."
 )
 IN_TURNS = "Measured in turns: ratios of {what}, block by block, with {level} intervals."
 
