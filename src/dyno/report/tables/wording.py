@@ -340,9 +340,7 @@ def _join_unproven(answers: Sequence[Answer], changing: Sequence[str]) -> str:
 def _describe_tiers(of: Answer) -> list[str]:
     if len(of.tiers) < 2:
         return []
-    cells = [of.best, *(cell for cell, _ in of.others)]
-    names = ", ".join(display.engine(cell.label, cell.tier) for cell in cells)
-    return [f"The tiers differ: {names}; {display.ACROSS}."]
+    return [f"{display.ACROSS[0].upper()}{display.ACROSS[1:]}."]
 
 
 def _at_this_tier(of: Answer) -> str:
@@ -461,7 +459,7 @@ def _phases(of: Answer) -> str:
     count, neither = len(of.phases), of.temperature == "none"
     if count > NAMED:
         if neither:
-            return f"the {count} phases together that are neither hot nor cold"
+            return f"the {count} phases from {of.phases[0]} to {of.phases[-1]} together"
         return f"the {count} {of.temperature} phases together"
     if count == 1:
         text = of.phases[0]
