@@ -10,7 +10,7 @@ from typing import Any
 LINK = re.compile(r"\[([^\]]+)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)]*)?\)")
 ORDER = {
     "tutorials": (),
-    "explanations": ("what-is-timed", "tiers", "statistics", "cold", "floors-and-doubts", "power-cuts"),
+    "explanations": ("what-is-timed", "tiers", "statistics", "cold", "floors-and-doubts", "why", "power-cuts"),
     "reference": (
         *("commands", "run-options", "plan-files", "servers", "reports", "ci", "library", "prices"),
         *(
@@ -24,7 +24,7 @@ ORDER = {
             "measured-quantities",
             "show-json",
         ),
-        *("compare-json", "columns"),
+        *("compare-json", "why-json", "columns"),
     ),
     "results": (),
     "contributing": ("an-engine", "a-suite", "house", "glossary", "releases"),

@@ -10,11 +10,25 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dyno.contracts.model import UsageError
-    from dyno.library import Change, Check, Comparison, Comparisons, Picture, Result, Row, check, compare, load, run
+    from dyno.library import (
+        Change,
+        Check,
+        Comparison,
+        Comparisons,
+        Picture,
+        Result,
+        Row,
+        Why,
+        check,
+        compare,
+        load,
+        run,
+        why,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["Change", "Check", "Comparison", "Comparisons", "Picture", "Result", "Row"]
-__all__ += ["UsageError", "__version__", "check", "compare", "load", "run"]
+__all__ = ["Change", "Check", "Comparison", "Comparisons", "Picture", "Result", "Row", "Why"]
+__all__ += ["UsageError", "__version__", "check", "compare", "load", "run", "why"]
 
 
 def __getattr__(name: str) -> object:

@@ -61,6 +61,7 @@ LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
 USED = (
     *("user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "major_faults"),
     *("asked_bytes", "read_bytes", "written_bytes", "core_wait_ns"),
+    *("minor_faults", "read_calls", "write_calls", "device_wait_ns"),
 )
 
 

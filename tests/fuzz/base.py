@@ -20,7 +20,7 @@ USED = {
     **dict.fromkeys(("user_ns", "system_ns"), 80_000_000),
     **dict.fromkeys(("voluntary_switches", "involuntary_switches", "major_faults", "asked_bytes", "read_bytes"), 9),
     "written_bytes": -4096,
-    "core_wait_ns": 9,
+    **dict.fromkeys(("core_wait_ns", "minor_faults", "read_calls", "write_calls", "device_wait_ns"), 9),
 }
 HOST = {
     "cpu": {

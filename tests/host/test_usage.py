@@ -105,7 +105,7 @@ def test_usages_add_and_subtract_field_by_field() -> None:
 
 
 def test_unknown_stays_unknown() -> None:
-    known = Usage(1, 2, 3, 4, 5, 6, 7, 8, 9)
+    known = Usage(*range(1, 14))
     partly = replace(known, user_ns=None, read_bytes=None)
     for result in (known - partly, partly - known, known + partly, partly + known):
         assert [n for n, value in enumerate(astuple(result)) if value is None] == [0, 6]
@@ -113,8 +113,8 @@ def test_unknown_stays_unknown() -> None:
 
 
 def test_shrunken_counter_is_unknown_except_written_bytes() -> None:
-    before = Usage(9, 9, 9, 9, 9, 9, 9, 9, 9)
-    assert before - Usage(10, 10, 10, 10, 10, 10, 10, 10, 10) == replace(UNKNOWN, written_bytes=-1)
+    before = Usage(*[9] * 13)
+    assert before - Usage(*[10] * 13) == replace(UNKNOWN, written_bytes=-1)
 
 
 def test_own_cpu_time_includes_all_threads() -> None:
@@ -202,7 +202,7 @@ def test_usage_of_another_process_is_measured(child: Child, cold: Path) -> None:
     assert part(used.read_bytes) >= 0.9
     assert part(used.asked_bytes) == pytest.approx(1, abs=0.1)
     assert used.voluntary_switches is not None and used.voluntary_switches >= 20
-    assert None not in astuple(used)
+    assert None not in astuple(replace(used, device_wait_ns=0))
 
 
 @pytest.mark.usefixtures("processes")
@@ -243,7 +243,7 @@ def test_tree_omits_descendant_that_has_just_ended(child: Child, monkeypatch: py
     gone = SimpleNamespace(pid=child.pid)
     child.end()
     monkeypatch.setattr(psutil.Process, "children", lambda self, recursive: [gone])
-    assert None not in astuple(usage.of_tree([os.getpid()]))
+    assert None not in astuple(replace(usage.of_tree([os.getpid()]), device_wait_ns=0))
 
 
 @pytest.mark.usefixtures("processes")
@@ -295,6 +295,20 @@ def test_failed_peak_reset_is_reported(plant: Plant) -> None:
     assert usage.reset_peaks([79], root=root), "a process that is gone"
 
 
+@pytest.mark.parametrize(("setting", "ticks"), [("1\n", 4 + 5), ("0\n", None), (None, None)])
+def test_device_wait_is_known_if_kernel_counts_it(plant: Plant, setting: str | None, ticks: int | None) -> None:
+    files = {
+        "proc/42/stat": STAT,
+        "proc/42/task/42/stat": f"42 (a) S {'0 ' * 38}4 0 0\n",
+        "proc/42/task/43/stat": f"43 (a) S {'0 ' * 38}5 0 0\n",
+    }
+    if setting is not None:
+        files["proc/sys/kernel/task_delayacct"] = setting
+    tick = 10**9 // os.sysconf("SC_CLK_TCK")
+    expected = None if ticks is None else ticks * tick
+    assert usage.measure_process(42, root=plant(files)).device_wait_ns == expected
+
+
 def test_usage_is_read_from_kernel_files(plant: Plant) -> None:
     root = plant(
         {
@@ -319,6 +333,9 @@ def test_usage_is_read_from_kernel_files(plant: Plant) -> None:
         read_bytes=4096,
         written_bytes=6_000,
         core_wait_ns=320,
+        minor_faults=900 + 901,
+        read_calls=1,
+        write_calls=1,
     )
     assert usage.peak_resident_bytes(42, root=root) == 1234 * 1024
 
@@ -337,7 +354,7 @@ def test_bytes_are_unknown_without_permission(plant: Plant) -> None:
     )
     used = usage.measure_process(42, root=root)
     assert (used.asked_bytes, used.read_bytes, used.written_bytes) == (None, None, None)
-    assert None not in astuple(used)[:5]
+    assert None not in astuple(replace(used, device_wait_ns=0))[:5]
 
 
 def test_process_that_ends_during_reading_is_unknown(plant: Plant) -> None:

@@ -21,10 +21,11 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, POISSON, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.host.usage import Usage
+from dyno.measure import pauses
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.batches import BatchRules
 from dyno.measure.driver import measure
-from dyno.measure.position import ClientPosition
+from dyno.measure.position import ONE, ClientPosition
 from dyno.measure.schedule import SingleClient
 from dyno.measure.tally import Tally
 
@@ -941,6 +942,28 @@ def test_pause_cpu_time_excludes_operations(loop: str) -> None:
     paused = sum(once(slices(), loop=loop).paused)
     # The pauses are two checks and the building of one slice: the first slice was built before the phase began.
     assert 110 * MS <= paused < 200 * MS
+
+
+def test_thread_counters_are_the_outermost_of_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reading other counters costs is in the pause, and not in the clients' CPU time."""
+    read = list[str]()
+
+    def named(name: str) -> Callable[..., Any]:
+        original = getattr(pauses, name)
+
+        def recorded(*given: Any) -> Any:
+            read.append(name)
+            return original(*given)
+
+        return recorded
+
+    for name in ("of_thread_ns", "waits_of_thread", "process_time_ns"):
+        monkeypatch.setattr(pauses, name, named(name))
+    meter = pauses.PauseMeter(ONE, lambda: 0)
+    meter.end(Tally())
+    meter.close()
+    middle = ["process_time_ns", "waits_of_thread"]
+    assert read == ["of_thread_ns", *middle, *reversed(middle), "of_thread_ns"]
 
 
 def test_building_bulk_items_counts_as_pause() -> None:

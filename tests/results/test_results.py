@@ -383,6 +383,10 @@ def test_trial_records_resources_of_its_processes(ran: Ran) -> None:
             "read_bytes",
             "written_bytes",
             "core_wait_ns",
+            "minor_faults",
+            "read_calls",
+            "write_calls",
+            "device_wait_ns",
             "peak_resident_bytes",
         }
         for sample in attempt["samples"]:

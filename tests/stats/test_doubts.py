@@ -121,6 +121,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "budget": lambda: a_run(*worst(ended_by="budget")),
     "harness": lambda: a_run(*worst(busy_ns=SECOND // 2)),
     "preempted": lambda: a_run(*worst(wall_ns=SECOND, client={"core_wait_ns": SECOND // 10})),
+    "waiting": lambda: declared(a_run(*sound(client={"user_ns": SECOND // 3, "system_ns": 0})), reported=True),
     "short": lambda: a_run(*worst(per_second=9, elapsed_ns=9 * MS, busy_ns=9 * MS)),
     "stall": lambda: a_run(*worst(histogram=recorded(*[MS] * 1_000, 200 * MS))),
     "errors": lambda: a_run(*worst(errors=1, first_error="OSError: busy")),

@@ -25,7 +25,7 @@ FAILED, MISUSED = 1, 2
 ADDRESS_SPACE = 200 << 20
 WRITES_RUN_FILE = {"run", "capacity", "time", "replicate"}
 """Commands whose result is in a file, too."""
-READS_ONLY = {"list", "show", "export", "plot", "compare", "check", "history", "extrapolate", "report", "site"}
+READS_ONLY = {"list", "show", "export", "plot", "compare", "why", "check", "history", "extrapolate", "report", "site"}
 """Commands that only read declarations or run files. A large run file makes millions of objects and next to no
 cycles; a collection after every 700 of them took a quarter of the time."""
 COLLECT_AFTER = 1_000_000
@@ -42,6 +42,10 @@ COMMANDS = {
     "compare": (
         "compare",
         "Compare engines within RUN, or each RUN2 with RUN: ratios with intervals, and a verdict on each.",
+    ),
+    "why": (
+        "compare",
+        "Say why engines within RUN differ, or RUN2 from RUN: where the time of an item goes.",
     ),
     "check": (
         "compare",

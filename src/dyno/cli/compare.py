@@ -46,11 +46,14 @@ MARKDOWN = click.option("--markdown", "as_markdown", is_flag=True, help="Print M
 @click.option(
     "--halves", is_flag=True, help="Compare RUN's second half of blocks with its first: did the machine drift?"
 )
+@click.option("--why", "explain", is_flag=True, help="Add why they differ: where the time of an item goes.")
 @METRIC
 @EQUAL
 @JSON
 @MARKDOWN
-def compare_command(before: Path, after: tuple[Path, ...], baseline: str | None, halves: bool, **flags: Any) -> None:
+def compare_command(
+    before: Path, after: tuple[Path, ...], baseline: str | None, halves: bool, explain: bool, **flags: Any
+) -> None:
     """Compare engines within RUN, or each RUN2 with RUN: ratios with intervals, and a verdict on each.
 
     \b
@@ -60,13 +63,44 @@ def compare_command(before: Path, after: tuple[Path, ...], baseline: str | None,
     dyno compare base.json one.json other.json
     """
     by, margin = _metric_and_margin(flags)
+    if explain and (halves or len(after) > 1 or flags["as_json"]):
+        raise UsageError("--why explains a run or two, as tables: without --halves and --json; see `dyno why`")
     comparisons = library.compare(before, *after, baseline=baseline, metric=by, margin=margin, halves=halves)
     if flags["as_json"]:
         print(json.dumps(comparisons.to_dict(), indent=2))
         return
     if not comparisons.sections:
         raise UsageError(f"{before}: nothing to compare: no two engines have a number in a phase at the same tier")
-    _print(comparisons.sections, comparisons.lines, flags["as_markdown"])
+    parts, lines = comparisons.sections, comparisons.lines
+    if explain:
+        found = library.why(before, *after, baseline=baseline, margin=margin)
+        parts, lines = [*parts, *found.sections], [*lines, *found.lines]
+    _print(parts, lines, flags["as_markdown"])
+
+
+@click.command(name="why")
+@click.argument("run", type=PATH, metavar="RUN")
+@click.argument("later", type=PATH, metavar="[RUN2]", required=False)
+@click.option("--baseline", metavar="ENGINE", help="Explain the others by this engine. Default: the fastest of each.")
+@EQUAL
+@JSON
+@MARKDOWN
+def why_command(run: Path, later: Path | None, baseline: str | None, **flags: Any) -> None:
+    """Say why engines within RUN differ, or RUN2 from RUN: where the time of an item goes.
+
+    \b
+    dyno why r.json
+    dyno why r.json --baseline sqlite
+    dyno why before.json after.json
+    """
+    _, margin = _metric_and_margin({"by": None, **flags})
+    found = library.why(run, later, baseline=baseline, margin=margin)
+    if flags["as_json"]:
+        print(json.dumps(found.to_dict(), indent=2))
+        return
+    if not found.sections:
+        raise UsageError(f"{later or run}: nothing to explain: no row has a number")
+    _print(found.sections, found.lines, flags["as_markdown"])
 
 
 @click.command(name="check")

@@ -16,6 +16,7 @@ from dyno.contracts.settings import unknown_name_message
 from dyno.contracts.value_types import JsonObject
 from dyno.report.compare_json import Between, Gate, Several, Within
 from dyno.report.show_json import Show
+from dyno.report.why_json import Why
 from dyno.results.header import FirstLine, RecordedPlan
 from dyno.results.run import Attempt
 
@@ -25,6 +26,7 @@ SCHEMAS: dict[str, tuple[type, ...]] = {
     "trial": (Attempt,),
     "show": (Show,),
     "compare": (Within, Between, Several, Gate),
+    "why": (Why,),
 }
 """The types of each format. A run file has a line of `run`, and then lines of `trial`."""
 
@@ -40,6 +42,7 @@ def schema_command(name: str | None) -> int:
     trial    each further line of a trial
     show     dyno show --json
     compare  dyno compare --json and dyno check --json
+    why      dyno why --json
     """
     if name is None:
         click.echo("\n".join(SCHEMAS))

@@ -42,6 +42,14 @@ class _Used(TypedDict, total=False):
     """Bytes of pages that were changed, less those of pages that were dropped before a flush; may be negative."""
     core_wait_ns: Count | None
     """Time in which threads were ready to run and waited for a core. Earlier files lack it."""
+    minor_faults: Count | None
+    """Page faults that did not wait for a device. Earlier files lack this and the rest."""
+    read_calls: Count | None
+    """System calls that read from anything but a socket."""
+    write_calls: Count | None
+    """System calls that wrote to anything but a socket."""
+    device_wait_ns: Count | None
+    """Time in which threads waited for a block device; null unless the kernel counts it."""
     peak_resident_bytes: Count | None
 
 

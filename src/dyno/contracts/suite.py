@@ -119,6 +119,8 @@ class Report:
     cpu_ns: tuple[int, int] | None = None
     """User and system CPU time, if the tool reports it. If None, Dyno measures the processes that the call
     started."""
+    used: Mapping[str, int | None] = field(default_factory=dict)
+    """Other counters of the processes that did the work, by their names in `host.usage.Usage`; None if unknown."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
     peak_bytes: int | None = None
     """Largest resident memory of the processes that did the work, if it is known."""

@@ -1,8 +1,10 @@
 """An engine whose operations only take time, with a stall on request. `dyno selftest` uses it to plant faults."""
 
+import os
+import threading
 import time
 from binascii import crc_hqx
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from random import Random
@@ -14,6 +16,8 @@ from dyno.servers.process import Process
 
 SLEEP_ENDS_LATE = 0.0003
 """Time in s by which a sleep may end late."""
+WASTES = ("calls", "cached_kib", "flushes", "lock_us")
+"""Options for causes of a longer time."""
 STEPS = 5
 """Number of checksum bytes per unit of work, which takes about 10 ns. Each byte depends on the one before. Another
 thread on the core slows such a chain by a few percent, but slows a loop of the interpreter by a fifth."""
@@ -21,6 +25,7 @@ thread on the core slows such a chain by a few percent, but slows a loop of the 
 
 class SyntheticEngine(Engine):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Server | None = None) -> None:
+        self.home = home
         self.options = options
 
     def version(self) -> str:
@@ -41,6 +46,7 @@ class Operations:
         self._work = bytes(round(work * STEPS * (100 + int(options["slower"])) / 100))
         self._wait, self._exponential = int(options["wait_us"]) / 1e6, bool(options["exponential"])
         self._stall, self._after = int(options["stall_ms"]) / 1e3, int(options["stall_after"])
+        self._waste = Waste(engine.home, options)
 
     def operation(self) -> Callable[[int], int]:
         """Returns an operation that waits or is busy, and may once also take the time of the stall."""
@@ -75,15 +81,74 @@ class Operations:
             return sleep_fixed_time
         if self._stall:
             return compute_with_stalls
-        return compute_checksum
+        wastes = self._waste.actions()
+        if not wastes:
+            return compute_checksum
+
+        def waste_time(number: int) -> int:
+            for waste in wastes:
+                waste()
+            return compute_checksum(number)
+
+        return waste_time
 
     def close(self) -> None:
-        return None
+        self._waste.close()
+
+
+class Waste:
+    """Causes of a longer time, which `dyno why` must find: what each operation does besides its work."""
+
+    def __init__(self, home: Path, options: Mapping[str, Value]) -> None:
+        self._calls, self._cached, self._flushes = (int(options[name]) for name in ("calls", "cached_kib", "flushes"))
+        self._lock_s = int(options["lock_us"]) / 1e6
+        self._file = -1
+        if self._cached or self._flushes:
+            self._file = os.open(home / "waste", os.O_RDWR | os.O_CREAT)
+            os.pwrite(self._file, bytes(max(self._cached, 4) << 10), 0)
+        self._lock = threading.Lock()
+
+    def actions(self) -> Sequence[Callable[[], object]]:
+        """Returns what an operation does, one after the other."""
+        chosen = list[Callable[[], object]]()
+        if self._calls:
+            chosen.append(self._make_calls)
+        if self._cached:
+            chosen.append(self._read_cached)
+        if self._flushes:
+            chosen.append(self._flush)
+        if self._lock_s:
+            chosen.append(self._wait_for_lock)
+        return chosen
+
+    def _make_calls(self) -> None:
+        for _ in range(self._calls):
+            os.getppid()
+
+    def _read_cached(self) -> None:
+        os.pread(self._file, self._cached << 10, 0)
+
+    def _flush(self) -> None:
+        for _ in range(self._flushes):
+            os.pwrite(self._file, bytes(4096), 0)
+            os.fdatasync(self._file)
+
+    def _wait_for_lock(self) -> None:
+        """Waits for a lock that nobody releases, until its time is over."""
+        if not self._lock.locked():
+            self._lock.acquire()
+        self._lock.acquire(timeout=self._lock_s)
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if options["exponential"] and not options["wait_us"]:
         return "exponential is of the time that operations wait: set wait_us, the mean"
+    if any(options[name] for name in WASTES) and (options["wait_us"] or options["stall_ms"]):
+        return f"{', '.join(WASTES)} are for operations that work, without wait_us and stall_ms"
     if options["wait_us"] and options["stall_ms"] and not options["exponential"]:
         return "wait_us and stall_ms exclude each other: an operation that waits has no stall"
     return None
@@ -109,6 +174,10 @@ ENGINE = EngineSpec(
         Setting("exponential", boolean, False, "sleep for an exponential time with the mean wait_us, as in M/M/1"),
         Setting("stall_ms", integer(0), 0, "milliseconds of a stall in one operation of each round"),
         Setting("stall_after", integer(0), 0, "operations before the stall"),
+        Setting("calls", integer(0), 0, "system calls of an operation, besides its work"),
+        Setting("cached_kib", integer(0), 0, "KiB that an operation reads from the page cache"),
+        Setting("flushes", integer(0), 0, "pages that an operation writes and flushes to the device"),
+        Setting("lock_us", integer(0), 0, "microseconds that an operation waits for a lock"),
         Setting("server", boolean, False, "start an idle process in the role of a server"),
     ),
     server=ServerSpec(serve),

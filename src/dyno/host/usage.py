@@ -11,9 +11,11 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from io import FileIO
 from pathlib import Path
 from threading import get_native_id
 from time import process_time_ns, thread_time_ns
+from typing import TypedDict
 
 import psutil
 
@@ -23,6 +25,7 @@ from dyno.host.procfs import ROOT, difference, read_lines, read_text, stat_words
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 # The kernel's "sector", which is independent of the device's sector size (Documentation/block/stat.rst).
 _SECTOR_BYTES = 512
+_SCHEDSTAT_BYTES = 100
 _TRIES = 5
 """Maximum number of attempts to read a tree of processes. An attempt fails if one of them ends meanwhile, such as a
 server's process for a client that has left."""
@@ -53,6 +56,15 @@ class Usage:
     core_wait_ns: int | None = None
     """Time in which threads were ready to run and waited for a core (schedstat): of another process, of all its
     threads; of this one, of its first thread, which does the work."""
+    minor_faults: int | None = None
+    """Page faults that did not wait for a device."""
+    read_calls: int | None = None
+    """System calls that read: read(2), pread(2), readv(2) and the like, but not recv(2)."""
+    write_calls: int | None = None
+    """System calls that wrote, but not send(2)."""
+    device_wait_ns: int | None = None
+    """Time in which threads waited for a block device, in steps of a clock tick, of the same threads as
+    `core_wait_ns`. Unknown unless the kernel counts it (the setting kernel.task_delayacct)."""
 
     def __sub__(self, earlier: Usage) -> Usage:
         """Returns the use since `earlier`.
@@ -72,8 +84,8 @@ class Usage:
         return replace(UNKNOWN, **{name: sum(both) for name, both in pairs.items() if None not in both})
 
 
-NOTHING = Usage(0, 0, 0, 0, 0, 0, 0, 0, 0)
 UNKNOWN = Usage(None, None, None, None, None, None, None, None)
+NOTHING = Usage(**dict.fromkeys((f.name for f in fields(Usage)), 0))
 
 
 def measure_own() -> Usage:
@@ -84,14 +96,19 @@ def measure_own() -> Usage:
     """
     # Make the kernel update the CPU time (see `of_thread_ns`).
     process_time_ns()
-    used = _read_rusage(resource.RUSAGE_SELF, *_io(ROOT / "proc/self/io"))
-    return replace(used, core_wait_ns=_core_wait_ns(ROOT / "proc/self"))
+    own = ROOT / "proc/self"
+    return Usage(
+        **_read_rusage(resource.RUSAGE_SELF),
+        **_read_io(own / "io"),
+        core_wait_ns=_core_wait_ns(own),
+        device_wait_ns=_device_wait_ns([own], ROOT),
+    )
 
 
 def of_ended_children() -> Usage:
-    """Returns the use of this process's children that it has waited for, from getrusage(2). Bytes are 0, since the
-    kernel adds them to this process's own, and their waiting for a core is not counted."""
-    return replace(_read_rusage(resource.RUSAGE_CHILDREN, 0, 0, 0), core_wait_ns=0)
+    """Returns the use of this process's children that it has waited for, from getrusage(2). Bytes and calls are 0,
+    since the kernel adds them to this process's own, and their waiting is not counted."""
+    return replace(NOTHING, **_read_rusage(resource.RUSAGE_CHILDREN))
 
 
 def measure_process(pid: int, *, root: Path = ROOT) -> Usage:
@@ -105,24 +122,37 @@ def measure_process(pid: int, *, root: Path = ROOT) -> Usage:
     # The process's own status counts only the switches of its first thread.
     switches: dict[str, list[int]] = {"voluntary_ctxt_switches": [], "nonvoluntary_ctxt_switches": []}
     waits = list[int | None]()
+    threads = list[Path]()
     with suppress(OSError):
         for thread in (process / "task").iterdir():
+            threads.append(thread)
             waits.append(_core_wait_ns(thread))
             for line in read_lines(thread / "status"):
                 name, _, value = line.partition(":")
                 if name in switches and (number := to_int(value)) is not None:
                     switches[name].append(number)
     voluntary, involuntary = (sum(counts) if counts else None for counts in switches.values())
-    io = _io(process / "io")
+    io = _read_io(process / "io")
+    device_wait_ns = _device_wait_ns(threads, root)
     # Read stat last: if it exists, the process was alive while the other files were read.
-    numbers = [number for number in map(to_int, stat_words(process)[9:15]) if number is not None]
-    if len(numbers) < 6:
+    numbers = [number for number in map(to_int, stat_words(process)[7:15]) if number is not None]
+    if len(numbers) < 8:
         return UNKNOWN
-    faults, ended_faults, user, system, ended_user, ended_system = numbers
+    minor, ended_minor, faults, ended_faults, user, system, ended_user, ended_system = numbers
     user_ns, system_ns = (user + ended_user) * _TICK_NS, (system + ended_system) * _TICK_NS
     known = [each for each in waits if each is not None]
     core_wait_ns = sum(known) if known else None
-    return Usage(user_ns, system_ns, voluntary, involuntary, faults + ended_faults, *io, core_wait_ns)
+    return Usage(
+        user_ns,
+        system_ns,
+        voluntary,
+        involuntary,
+        major_faults=faults + ended_faults,
+        minor_faults=minor + ended_minor,
+        core_wait_ns=core_wait_ns,
+        device_wait_ns=device_wait_ns,
+        **io,
+    )
 
 
 def _core_wait_ns(thread: Path) -> int | None:
@@ -130,6 +160,16 @@ def _core_wait_ns(thread: Path) -> int | None:
     does not count it."""
     words = (read_text(thread / "schedstat") or "").split()
     return to_int(words[1]) if len(words) > 1 else None
+
+
+def _device_wait_ns(threads: Iterable[Path], root: Path) -> int | None:
+    """Returns how long threads, or a process's first one, waited for a block device. None if the kernel does not
+    count it."""
+    if read_text(root / "proc/sys/kernel/task_delayacct") != "1":
+        return None
+    # Field 42 of proc_pid_stat(5). A thread that has ended meanwhile has none.
+    ticks = [to_int(words[39]) for words in map(stat_words, threads) if len(words) > 39]
+    return sum(each for each in ticks if each is not None) * _TICK_NS
 
 
 def of_thread_ns() -> tuple[int, int]:
@@ -145,10 +185,25 @@ def waits_of_thread() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
-def core_wait_of_thread_ns() -> int:
-    """Returns how long the calling thread was ready to run and waited for a core. 0 if the kernel does not count
-    it."""
-    return _core_wait_ns(ROOT / "proc/thread-self") or 0
+class CoreWaitCounter:
+    """How long the thread that makes it is ready to run and waits for a core. Its file stays open, because a thread
+    is likely to lose its core while it opens one."""
+
+    def __init__(self) -> None:
+        self._file: FileIO | None = None
+        with suppress(OSError):
+            self._file = FileIO(ROOT / "proc/thread-self/schedstat")
+
+    def read_ns(self) -> int:
+        """Returns the time so far. 0 if the kernel does not count it."""
+        if self._file is None:
+            return 0
+        words = os.pread(self._file.fileno(), _SCHEDSTAT_BYTES, 0).split()
+        return int(words[1]) if len(words) > 1 else 0
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 def of_tree(pids: Iterable[int]) -> Usage:
@@ -279,16 +334,48 @@ def device(place: Path, *, root: Path = ROOT) -> dict[str, int | None]:
     return {"read_bytes": None, "written_bytes": None}
 
 
-def _io(file: Path) -> tuple[int | None, int | None, int | None]:
-    """Returns asked_bytes, read_bytes and written_bytes of `Usage`."""
+class _Io(TypedDict):
+    """The part of `Usage` that is from /proc/PID/io."""
+
+    asked_bytes: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+    read_calls: int | None
+    write_calls: int | None
+
+
+def _read_io(file: Path) -> _Io:
     counters = {name: to_int(value) for name, _, value in (line.partition(":") for line in read_lines(file))}
-    written = difference(counters.get("cancelled_write_bytes"), counters.get("write_bytes"))
-    return counters.get("rchar"), counters.get("read_bytes"), written
+    return _Io(
+        asked_bytes=counters.get("rchar"),
+        read_bytes=counters.get("read_bytes"),
+        written_bytes=difference(counters.get("cancelled_write_bytes"), counters.get("write_bytes")),
+        read_calls=counters.get("syscr"),
+        write_calls=counters.get("syscw"),
+    )
 
 
-def _read_rusage(whose: int, *io: int | None) -> Usage:
+class _Rusage(TypedDict):
+    """The part of `Usage` that is from getrusage(2)."""
+
+    user_ns: int
+    system_ns: int
+    voluntary_switches: int
+    involuntary_switches: int
+    major_faults: int
+    minor_faults: int
+
+
+def _read_rusage(whose: int) -> _Rusage:
     used = resource.getrusage(whose)
-    return Usage(_ns(used.ru_utime), _ns(used.ru_stime), used.ru_nvcsw, used.ru_nivcsw, used.ru_majflt, *io)
+    return _Rusage(
+        user_ns=_ns(used.ru_utime),
+        system_ns=_ns(used.ru_stime),
+        voluntary_switches=used.ru_nvcsw,
+        involuntary_switches=used.ru_nivcsw,
+        major_faults=used.ru_majflt,
+        minor_faults=used.ru_minflt,
+    )
 
 
 def _ns(seconds: float) -> int:

@@ -3,8 +3,8 @@
 It is documented in docs/reference/library.md. A test compares that page with this module.
 """
 
-from dyno.library.comparing import Change, Check, Comparison, Comparisons, check, compare
+from dyno.library.comparing import Change, Check, Comparison, Comparisons, Why, check, compare, why
 from dyno.library.result import Picture, Result, Row, load, run
 
-__all__ = ["Change", "Check", "Comparison", "Comparisons", "Picture", "Result", "Row", "check", "compare"]
-__all__ += ["load", "run"]
+__all__ = ["Change", "Check", "Comparison", "Comparisons", "Picture", "Result", "Row", "Why", "check", "compare"]
+__all__ += ["load", "run", "why"]

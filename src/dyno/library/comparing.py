@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +13,7 @@ from dyno.contracts.model import UsageError, Value
 from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.report.export import check_import
 from dyno.report.tables import comparison, sections, wording
+from dyno.report.tables import why as why_texts
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying_params
 from dyno.results import Run, load
@@ -22,6 +23,7 @@ from dyno.stats.metric import Metric
 from dyno.stats.metric import metric as named
 from dyno.stats.two_runs import GateResult, gate
 from dyno.stats.verdict import MARGIN
+from dyno.stats.why import Explained, Explanation, explain_run, explain_runs
 
 if TYPE_CHECKING:
     import pandas
@@ -203,6 +205,7 @@ def check(
             how,
             *at_margin,
             *_explain_same_cpu_time(judged, after),
+            *_explain_failed(judged, before, after, margin),
             summary,
         ],
         lambda: comparison.gate_data(pairs, margin, judged, passed),
@@ -211,6 +214,65 @@ def check(
     result.passed = passed
     result.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in pairs.lost)
     return result
+
+
+class Why:
+    """The result of `why`: where the time of each row's items goes, and why rows differ."""
+
+    def __init__(self, runs: Sequence[Run], tables: Sequence[Explained], reasons: Sequence[Explanation]) -> None:
+        self._runs = runs
+        self._tables = tables
+        self._reasons = reasons
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """The tables, with sentences below each."""
+        return why_texts.list_accounts(self._tables, varying_params(self._runs[-1]))
+
+    @cached_property
+    def reasons(self) -> list[str]:
+        """A sentence or two on each difference."""
+        return [line for reason in self._reasons for line in why_texts.explain_in_phase(reason)]
+
+    def to_dict(self) -> JsonObject:
+        """Returns the JSON of `dyno why --json`: see docs/reference/why-json.md."""
+        return why_texts.why_data([str(run.path) for run in self._runs], self._tables, self._reasons)
+
+    def to_markdown(self) -> str:
+        """Returns the tables of `dyno why --markdown`."""
+        return sections.markdown(self.sections, self.lines)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Sentences below all tables."""
+        between = self.reasons if len(self._runs) > 1 else []
+        return [*between, why_texts.MEANS, why_texts.ELSEWHERE]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.reasons)
+
+    def _repr_html_(self) -> str:
+        return sections.html(self.sections, self.lines)
+
+
+def why(
+    run: RunSource, other: RunSource | None = None, *, baseline: str | None = None, margin: float = MARGIN
+) -> Why:
+    """Explains the differences between the engines of a run, or between two runs: the parts of an item's time that
+    make them, and what was ruled out. Raises UsageError.
+
+    Without `other`, engines are compared with `baseline` (None: the fastest of each phase). With `other`, this later
+    run is compared with `run`.
+    """
+    base = _run(run)
+    if other is None:
+        tables = explain_run(base, one.check_baseline(base, baseline), margin)
+        return Why([base], tables, [each for table in tables for each in table.explanations])
+    if baseline is not None:
+        raise UsageError("a baseline is for engines within a run; of two runs the first one is the baseline")
+    later = _run(other)
+    accounts = [replace(table, explanations=()) for table in explain_run(later, None, margin)]
+    return Why([base, later], accounts, explain_runs(base, later, margin))
 
 
 def _explain_same_cpu_time(judged: Sequence[GateResult], after: Run) -> list[str]:
@@ -224,6 +286,15 @@ def _explain_same_cpu_time(judged: Sequence[GateResult], after: Run) -> list[str
         rounds = f"for round in $(seq {after.blocks}); do for side in before after; do"
         lines.append(f'  {rounds} {once} -o "$side.json" --blocks 1 --resume; done; done')
     return lines
+
+
+def _explain_failed(judged: Sequence[GateResult], before: Run, after: Run, margin: float) -> list[str]:
+    """Returns why the failed rows are slower."""
+    failed = {id(row.change.after) for row in judged if row.state == "slower"}
+    if not failed:
+        return []
+    reasons = [each for each in explain_runs(before, after, margin) if id(each.row) in failed and each.named]
+    return [line for each in reasons for line in why_texts.explain_in_phase(each)]
 
 
 def _run(source: RunSource) -> Run:

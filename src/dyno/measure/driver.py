@@ -107,6 +107,7 @@ class Client:
         finally:
             with suppress(Exception):
                 self._held.leave()
+            self._pauses.close()
             self._close()
 
     def _warm_round(self, number: int, limit_ns: int) -> WarmUpRound:

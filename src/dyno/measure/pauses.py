@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from time import process_time_ns
 
-from dyno.host.usage import core_wait_of_thread_ns, of_thread_ns, waits_of_thread
+from dyno.host.usage import CoreWaitCounter, of_thread_ns, waits_of_thread
 from dyno.measure.position import ClientPosition
 from dyno.measure.tally import Tally
 
@@ -14,23 +14,28 @@ class PauseMeter:
 
     def __init__(self, position: ClientPosition, watch: Callable[[], int]) -> None:
         self._leads, self._watch = position.leads, watch
+        self._core_waits = CoreWaitCounter()
         self.begin()
 
     def begin(self) -> None:
-        self._thread, self._waits = of_thread_ns(), waits_of_thread()
-        self._core_wait_ns = core_wait_of_thread_ns()
+        # The thread's counters come first here and last in `end`, so that these calls are in the pause.
+        self._thread = of_thread_ns()
+        self._core_wait_ns = self._core_waits.read_ns()
+        self._process = 0
+        self._server = 0
         if self._leads:
             self._process = process_time_ns()
             self._server = self._watch()
-        else:
-            self._process = 0
-            self._server = 0
+        self._waits = waits_of_thread()
 
     def end(self, tally: Tally) -> None:
+        tally.paused_waits += waits_of_thread() - self._waits
+        if self._leads:
+            tally.pause_server_ns += self._watch() - self._server
+            tally.pause_process_ns += process_time_ns() - self._process
+        tally.paused_core_wait_ns += self._core_waits.read_ns() - self._core_wait_ns
         user, system = of_thread_ns()
         tally.paused = (tally.paused[0] + user - self._thread[0], tally.paused[1] + system - self._thread[1])
-        tally.paused_waits += waits_of_thread() - self._waits
-        tally.paused_core_wait_ns += core_wait_of_thread_ns() - self._core_wait_ns
-        if self._leads:
-            tally.pause_process_ns += process_time_ns() - self._process
-            tally.pause_server_ns += self._watch() - self._server
+
+    def close(self) -> None:
+        self._core_waits.close()

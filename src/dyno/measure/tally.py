@@ -331,7 +331,16 @@ def run_reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[
         tally.wall_ns = wall_ns
         user, system = report.cpu_ns or (used.user_ns, used.system_ns)
         # The kernel adds the bytes of a child that has ended to its parent's.
-        tally.usage = replace(NOTHING, user_ns=user, system_ns=system, read_bytes=(measure_own() - mine).read_bytes)
+        of_calls = measure_own() - mine
+        tally.usage = replace(
+            NOTHING,
+            user_ns=user,
+            system_ns=system,
+            read_bytes=of_calls.read_bytes,
+            core_wait_ns=None,
+            device_wait_ns=None,
+        )
+        tally.usage = replace(tally.usage, **report.used)
         try:
             tally.checked = work.check(report)
         except Wrong as wrong:

@@ -29,6 +29,7 @@ from dyno.host import installation
 from dyno.report.show_json import CPU, AbsentPhase, CapacityFound, CellRow, CostOfRow, Rate, Show
 from dyno.report.tables.table import Row, groups
 from dyno.results import Attempt, Run, damaged_file_error
+from dyno.stats.account import PARTS, TOTAL, make_account
 from dyno.stats.costs import Cost, Prices, costs
 from dyno.stats.doubts import machine
 from dyno.stats.estimate import Estimate
@@ -58,6 +59,7 @@ COMPUTED_OF_CELLS: Mapping[str, Columns] = {
     "offered": dict.fromkeys(("offered_per_second", "served_per_second"), NUMBER),
     "cpu": dict.fromkeys(CPU_COLUMNS, NUMBER),
     "write_amplification": {"write_amplification": NUMBER},
+    "account": {f"account_{part}_ns": NUMBER for part in (TOTAL, *PARTS)},
 }
 COMPUTED_OF_SAMPLES: Mapping[str, Columns] = {
     "per_second": {"per_second": NUMBER},
@@ -92,7 +94,7 @@ class Table:
 
 def cells(run: Run) -> Table:
     """Returns a row for each cell and phase."""
-    return _table("cells", CELLS, run, ({**_names(row), **_cell_row(row)} for row in _rows(run)))
+    return _table("cells", CELLS, run, ({**_names(row), **_cell_row(row, run)} for row in _rows(run)))
 
 
 def samples(run: Run) -> Table:
@@ -158,7 +160,7 @@ def _names(row: Row) -> dict[str, object]:
     }
 
 
-def _cell_row(row: Row) -> dict[str, object]:
+def _cell_row(row: Row, run: Run) -> dict[str, object]:
     summary, rate = row.summary, row.summary.throughput
     estimates = {"throughput": rate, "bandwidth": summary.bandwidth}
     return {
@@ -177,6 +179,7 @@ def _cell_row(row: Row) -> dict[str, object]:
         "served_per_second": summary.served_per_second,
         **dict(zip(CPU_COLUMNS, (summary.client_cpu_ns, summary.server_cpu_ns), strict=True)),
         "write_amplification": summary.write_amplification,
+        **{f"account_{part}_ns": ns for part, ns in (_account_ns(row, run) or {}).items()},
         "version": summary.version,
         "caveats": [caveat.code for caveat in summary.caveats],
         **{f"fact_{name}": value for name, value in summary.facts.items()},
@@ -352,7 +355,7 @@ def as_data(run: Run, prices: Prices | None = None) -> JsonObject:
         plan=run.recorded["plan"],
         host=run.recorded["host"],
         machine_doubts=machine(run),
-        cells=[_cell(row) for row in _rows(run)],
+        cells=[_cell(row, run) for row in _rows(run)],
         absent=[AbsentPhase(**_place(absence.cell, absence.phase), why=absence.why) for absence in absences(run)],
         costs=charges,
     )
@@ -408,7 +411,16 @@ def _rate(estimate: Estimate | None, unit: str) -> Rate | None:
     return Rate(estimate.median, estimate.low, estimate.high, f"{unit}/s")
 
 
-def _cell(row: Row) -> CellRow:
+def _account_ns(row: Row, run: Run) -> dict[str, float] | None:
+    """Returns where the time of an item goes, by part; None if it is unknown."""
+    account = make_account(run, row.summary)
+    if account is None:
+        return None
+    parts = {part: mean for part in account.parts if (mean := account.mean_ns(part)) is not None}
+    return {TOTAL: account.mean_total_ns, **parts}
+
+
+def _cell(row: Row, run: Run) -> CellRow:
     summary = row.summary
     known = {name: getattr(summary, name) for name in CellRow.__struct_fields__ if hasattr(summary, name)}
     loops = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
@@ -417,6 +429,7 @@ def _cell(row: Row) -> CellRow:
         "floor": summary.cell.floor,
         "samples": len(summary.samples),
         "throughput": _rate(summary.throughput, summary.unit),
+        "account_ns": _account_ns(row, run),
         "metric": summary.about.metric,
         "capacity": UNSET if summary.searched is None else _capacity(summary.searched),
         "bandwidth": _rate(summary.bandwidth, "B"),

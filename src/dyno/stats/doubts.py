@@ -17,6 +17,7 @@ from dyno.contracts.probe_time import DISCARDED, needed_operations
 from dyno.contracts.rank import LEAST_BEYOND, needed_values
 from dyno.fields import Sample
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
+from dyno.stats.account import DEVICE_WAIT, OTHER_WAIT, make_account
 from dyno.stats.capacity import NONE
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.load_limit import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0
 PREEMPTED_PERCENT = 5.0
+WAITING_PERCENT = 50.0
 SHORT_NS = 10_000_000
 ACHIEVED = 0.95
 LATE_PERCENT, LATE_NS = 10.0, 50_000
@@ -92,8 +94,8 @@ def _doubt(code: str, short: str, sentence: str | None = None, **values: object)
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Returns all doubts about a row's number."""
     judges = (
-        *(_trials, _time, _tail, _pauses, _idle, _open, _search, _stall, _temperature, _bottleneck, _wake_ups),
-        *(_failures, _device, _circumstances, _answers, _machines, _server),
+        *(_trials, _time, _tail, _pauses, _idle, _open, _search, _stall, _temperature, _bottleneck),
+        *(_wake_ups, _waiting, _failures, _device, _circumstances, _answers, _machines, _server),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
 
@@ -146,6 +148,19 @@ def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
     shortest = min(sample.elapsed_ns for sample in row.samples)
     if shortest < SHORT_NS:
         yield _doubt("short", "short", ms=shortest / 1e6)
+
+
+def _waiting(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Yields a doubt about programs that mostly waited: how fast they compute says little then."""
+    if not row.about.reported or row.reported_by is not None or row.cell.floor:
+        return
+    account = make_account(run, row)
+    if account is None:
+        return
+    waited = sum(account.mean_ns(part) or 0.0 for part in (DEVICE_WAIT, OTHER_WAIT))
+    percent = 100 * waited / account.mean_total_ns
+    if percent > WAITING_PERCENT:
+        yield _doubt("waiting", f"waiting {percent:.0f} %", percent=percent)
 
 
 def _core_wait_percent(sample: Sample) -> float:

@@ -67,13 +67,20 @@ class Center:
 
 def center(values: Sequence[float]) -> Center:
     """Returns the mean of the logarithms of at least two positive values, trimmed if there are enough."""
-    logs = sorted(math.log(value) for value in values)
-    number, trimmed = len(logs), int(len(logs) * TRIMMED) if len(logs) >= FEWEST_TRIMMED else 0
-    inner = logs[trimmed : number - trimmed]
+    return center_numbers([math.log(value) for value in values])
+
+
+def center_numbers(numbers: Sequence[float]) -> Center:
+    """Returns the mean of at least two logarithms or differences, trimmed if there are enough."""
+    ordered = sorted(numbers)
+    trimmed = 0
+    if len(ordered) >= FEWEST_TRIMMED:
+        trimmed = int(len(ordered) * TRIMMED)
+    inner = ordered[trimmed : len(ordered) - trimmed]
     # A trimmed value counts as the nearest remaining value (Yuen, 1974).
     winsorized = [inner[0]] * trimmed + inner + [inner[-1]] * trimmed
     # Distances from one of the values rather than the values, so that the spread of equal values is exactly 0.
-    distances = [log - logs[0] for log in winsorized]
+    distances = [number - ordered[0] for number in winsorized]
     middle = fmean(distances)
     squares = math.fsum((distance - middle) ** 2 for distance in distances)
     return Center(fmean(inner), math.sqrt(squares / (len(inner) * (len(inner) - 1))), len(inner) - 1)

@@ -93,7 +93,9 @@ def _undisturbed(sample: Sample) -> float | None:
             return None
         # The server's waits include those of Dyno's pauses.
         waited += of_server * min(sample.elapsed_ns / (sample.wall_ns or sample.elapsed_ns), 1.0)
-    share = 1 - waited / sample.elapsed_ns
+    # Waits just before and after the clock's edges are in the counters, too. An item takes at least its CPU time.
+    computed = sum((sample.client or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
+    share = max(1 - waited / sample.elapsed_ns, min(computed / sample.elapsed_ns, 1.0))
     return share * 1e9 / sample.per_second if share > 0 else None
 
 

@@ -156,7 +156,7 @@ def test_answer_and_tables_show_without_javascript(page_of_made: Path, made: Pat
     page.locator("details.all summary").press("Enter")
     assert page.locator("#results table:visible").count() == 6
     assert page.locator("#settings dl:visible").count() > 5
-    assert drawn_before(page) == ["throughput", "ratios", "latency", "series", "size"]
+    assert drawn_before(page) == ["throughput", "ratios", "account", "latency", "series", "size"]
     for gone in ("#filters", ".tools", "#downloads", "#theme"):
         assert page.locator(f"{gone}:visible").count() == 0, gone
 

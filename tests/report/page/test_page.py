@@ -23,7 +23,7 @@ from dyno.report.tables.table import groups
 pytestmark = pytest.mark.usefixtures("processes")
 
 START = ("read", "process")
-DRAWN = ("throughput", "ratios", "latency", "series", "size")
+DRAWN = ("throughput", "ratios", "account", "latency", "series", "size")
 
 
 def figure(page: Any, name: str) -> Any:

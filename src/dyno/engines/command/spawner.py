@@ -1,4 +1,4 @@
-"""Starts a program again and again, and measures each run from `posix_spawn` to `wait4`.
+"""Starts a program again and again, and measures each run from `posix_spawn` to `waitid`.
 
 It is a process of its own, executed as a script: the kernel counts the memory of the process that starts a program as
 memory of that program. So this process is small, and imports only what is built into the interpreter.
@@ -34,9 +34,9 @@ def main() -> None:
     sys.stdout.buffer.write(marshal.dumps(measure_job(job)))
 
 
-def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str, int] | None]:
-    """Returns the runs as (elapsed, user, system) in ns, peak memory in bytes and wait status; how often the output
-    differed from that of the first run; and the shell command that failed, with its status."""
+def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int | None, ...]], int, tuple[str, int] | None]:
+    """Returns the runs, each with the fields of `suites.commands.port.Run`; how often the output differed from that
+    of the first run; and the shell command that failed, with its status."""
     words = job["words"]
     environment = job["environment"]
     allowed = job["allowed"]
@@ -45,7 +45,7 @@ def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[
     kept = [posix.open(path, APPEND, 0o600) for path in job["outputs"]]
     nothing = posix.open("/dev/null", posix.O_WRONLY)
     # The others close themselves when the program is executed.
-    runs = list["tuple[int, ...]"]()
+    runs = list["tuple[int | None, ...]"]()
     differing = 0
     spent = 0
     number, settled = -job["warmups"], 0
@@ -65,10 +65,17 @@ def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[
         if kept:
             output = kept[1] if runs else kept[0]
         actions = [(posix.POSIX_SPAWN_DUP2, at, to) for at, to in ((source, 0), (output, 1), (errors, 2))]
+        before = core_wait_ns("self")
         start = time.monotonic_ns()
         process = posix.posix_spawn(words[0], words[1:], environment, file_actions=actions, setsigdef=RESET)
-        _, status, used = posix.wait4(process, 0)
+        posix.waitid(posix.P_PID, process, posix.WEXITED | posix.WNOWAIT)
         elapsed = time.monotonic_ns() - start
+        # The kernel has a program's files in /proc until its end is acknowledged. This process waits for a core when
+        # the program has ended.
+        waited, after = core_wait_ns(process), core_wait_ns("self")
+        if waited is not None and before is not None and after is not None:
+            waited += after - before
+        _, status, used = posix.wait4(process, 0)
         if job["conclude"] and (failed := shell(job["conclude"], environment)):
             return runs, differing, ("conclude", failed)
         code = posix.waitstatus_to_exitcode(status)
@@ -80,12 +87,25 @@ def measure_job(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[
             times = elapsed, round(used.ru_utime * 1e6) * 1_000, round(used.ru_stime * 1e6) * 1_000
             if kept and runs:
                 differing += not equal(*kept)
-            runs.append((*times, used.ru_maxrss << 10, code))
+            counts = used.ru_minflt, used.ru_majflt, used.ru_nvcsw, used.ru_nivcsw
+            runs.append((*times, used.ru_maxrss << 10, code, waited, *counts))
             spent += elapsed
         if bad:
             break
         number += 1
     return runs, differing, None
+
+
+def core_wait_ns(process: int | str) -> int | None:
+    """Returns how long a process, which may have ended, was ready to run and waited for a core, without the processes
+    that it started. None if the kernel does not count it."""
+    try:
+        file = posix.open(f"/proc/{process}/schedstat", posix.O_RDONLY)
+    except OSError:
+        return None
+    words = posix.read(file, 100).split()
+    posix.close(file)
+    return int(words[1]) if len(words) > 1 else None
 
 
 def equal(one: int, other: int) -> bool:

@@ -9,7 +9,15 @@ from dyno.results import Run
 from dyno.stats.costs import Prices
 from dyno.stats.summary import group_values
 
-FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, bars.RATIOS, latency.LATENCY, bars.PARTS, latency.SERIES, bars.SIZE)
+FIXED: tuple[Chart, ...] = (
+    bars.THROUGHPUT,
+    bars.RATIOS,
+    bars.ACCOUNT,
+    latency.LATENCY,
+    bars.PARTS,
+    latency.SERIES,
+    bars.SIZE,
+)
 """Charts that any run may have."""
 
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dyno.contracts.value_types import JsonObject
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, common, remarks, rows, valid_rows
-from dyno.report.tables import display, wording
+from dyno.report.tables import display, units, why, wording
 from dyno.report.tables.table import ranked_by_bandwidth, reported_by_text, varying_params
 from dyno.results import Run
 from dyno.stats import compare
+from dyno.stats.account import make_account
 from dyno.stats.compare import Comparison, Table
 from dyno.stats.metric import BANDWIDTH
 from dyno.stats.summary import group_values
+from dyno.stats.why import explain_run
 
 STEP = 32
 SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
@@ -240,9 +242,15 @@ def parts(run: Run) -> list[Record]:
 
 
 def parts_spec(engines: Sequence[str], unit: str) -> JsonObject:
+    return _stacked("p50 of each part", "p50")
+
+
+def _stacked(title: str, figure: str) -> JsonObject:
+    """Returns the specification of bars that consist of parts. `title`: of the axis; `figure`: what a part's figure
+    is called."""
     legend = {"title": None, "orient": "top", "columns": 6, "symbolOpacity": 1}
-    axis = {"title": "p50 of each part", "labelExpr": vega.figure("ns", "datum.value"), "tickCount": vega.TICKS}
-    titles = {"row": "engine", "part": "part", "part figure": "p50", "remarks": "remarks"}
+    axis = {"title": title, "labelExpr": vega.figure("ns", "datum.value"), "tickCount": vega.TICKS}
+    titles = {"row": "engine", "part": "part", "part figure": figure, "remarks": "remarks"}
     bar = {
         "transform": [
             {"flatten": ["part", "ns"]},
@@ -273,6 +281,52 @@ PARTS = Chart(
     columns=(ENGINE, Column("whole", "p50", "ns"), Column("told", "p50 of each part"), REMARKS),
     records=parts,
     spec=parts_spec,
+)
+
+
+def accounts(run: Run) -> list[Record]:
+    """Returns a record for each row whose time is accounted, with parallel lists as in `parts`."""
+    records = []
+    for row, record in valid_rows(run):
+        account = make_account(run, row.summary)
+        if account is None:
+            continue
+        means = {why.HEADS[part]: account.mean_ns(part) or 0.0 for part in account.parts}
+        text = ", ".join(f"{name} {units.duration(ns)}" for name, ns in means.items())
+        figures = {"whole": account.mean_total_ns, "told": text, "instead": ""}
+        records.append({**record, **figures, "part": list(means), "ns": list(means.values())})
+    return records
+
+
+def account_spec(engines: Sequence[str], unit: str) -> JsonObject:
+    return _stacked("time of an item", "mean")
+
+
+def reasons(run: Run) -> list[Record]:
+    """Returns why rows differ from the best of their place, as sentences."""
+    changing = varying_params(run)
+    places = {(id(row.summary.cell), row.summary.phase): row.place for row, _ in valid_rows(run)}
+    said = []
+    for table in explain_run(run):
+        for reason in table.explanations:
+            if reason.named or reason.ruled_out:
+                about = common(reason.row.cell, places[id(reason.row.cell), reason.row.phase], changing)
+                engines = [reason.row.cell.label, reason.base.cell.label]
+                said.append({**about, "engines": engines, "text": why.explain(reason)[0]})
+    return said
+
+
+ACCOUNT = Chart(
+    name="account",
+    title="Where the time goes",
+    reading="The parts of the time of an item, which add up to it: means over the samples. Client and server: CPU"
+    " time in user mode and in the kernel. Other waiting: for locks, networks, timers, and devices that the kernel"
+    " does not account.",
+    needs="rows whose CPU time is known",
+    columns=(ENGINE, Column("whole", "time of an item", "ns"), Column("told", "parts"), REMARKS),
+    records=accounts,
+    spec=account_spec,
+    says=reasons,
 )
 
 

@@ -29,6 +29,14 @@ class Run(NamedTuple):
     """Largest resident memory of one of these processes."""
     status: int
     """Exit status, or minus the number of the signal that ended it."""
+    core_wait_ns: int | None
+    """Time in which the program, or after its end the process that started it, was ready to run and waited for a
+    core. Processes that the program started are left out. None if the kernel does not count it."""
+    minor_faults: int
+    """This and the rest: of the program and the processes that it has waited for."""
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
 
 
 class Ended(NamedTuple):

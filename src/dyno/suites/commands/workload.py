@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from dyno.suites.commands.port import Command, Conditions, Ended
 
 PIECE = 1 << 20
 MOST = 10**9
+COUNTED = ("core_wait_ns", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")
+"""Counters of a run that are recorded of the client."""
 
 
 def runs(opened: Opened[Command], tier: Tier | None) -> None:
@@ -28,7 +30,7 @@ def runs(opened: Opened[Command], tier: Tier | None) -> None:
     expect(ended.differing, 0, "runs with another output")
     for run in ended.runs:
         expect(run.status, 0, "exit status")
-        if run.elapsed_ns <= 0 or min(run) < 0 or not run.peak_bytes:
+        if run.elapsed_ns <= 0 or any(value is not None and value < 0 for value in run) or not run.peak_bytes:
             raise Wrong(f"a run can't have had these figures: {run}")
     if ended.output is None or ended.output.read_bytes():
         raise Wrong("the output of a program that writes nothing is not empty")
@@ -87,6 +89,7 @@ class CommandsWorkload(ToolWorkload, FilesWorkload):
                 for name, times in (("user-time", users), ("system-time", systems))
             },
             cpu_ns=(sum(users), sum(systems)),
+            used={name: _sum([getattr(run, name) for run in ended.runs]) for name in COUNTED},
             peak_bytes=max(run.peak_bytes for run in ended.runs),
             facts={"exit_statuses": " ".join(f"{codes.count(code)}x{code}" for code in sorted(set(codes)))},
         )
@@ -99,6 +102,13 @@ class CommandsWorkload(ToolWorkload, FilesWorkload):
         if self._ended is None or self._job.spec.floor:
             return {}
         return _output(self._ended)
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return sum(known)
 
 
 def check_ends(ended: Ended) -> int:
