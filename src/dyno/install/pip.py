@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 from dyno.host import installation as ours
 from dyno.install.programs import InstallError, run
 
-FILE = Path(__file__).with_name("engines.lock")
+FILE = Path(__file__).with_name("packages.lock")
 """Path of the lock file, which `make lock` writes."""
 HASH, VIA = "--hash=", "# via "
 
