@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENGINES := .venv/.engines
 STAMP := .venv/.installed
+# Every package, with its hashes: of engines, tests and builds. `dyno install` reads it too.
+LOCK := src/dyno/install/packages.lock
 IN_ROOM := $(if $(ROOM),--room $(ROOM))
 DEMO := demo
 # Two test processes, each with a file of tests at a time, in the order of tests/conftest.py. Tests marked serial measure,
@@ -65,15 +67,15 @@ dist: setup
 
 setup: $(STAMP)
 
-# Dyno, the engines of the demo, and the report. The lock file has the build back end too: nothing unpinned is
-# installed.
-$(ENGINES): requirements-demo.lock pyproject.toml setup.py rust/Cargo.toml rust/Cargo.lock \
+# Dyno, the engines of the demo, the report, and the build back end: nothing unpinned is installed.
+$(ENGINES): $(LOCK) pyproject.toml setup.py rust/Cargo.toml rust/Cargo.lock \
 		$(wildcard rust/*/Cargo.toml rust/*/src/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Python 3.10 or later is needed; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || PYTHON=$(PYTHON) sh tools/system-packages python3-venv
 	$(PYTHON) -m venv .venv
-	$(PIP) --require-hashes -r requirements-demo.lock
+	awk '/^[^ ]/ {entry = ""} {entry = entry $$0 "\n"} /# via .*demo$$/ {printf "%s", entry}' $(LOCK) > .venv/demo.lock
+	$(PIP) --require-hashes -r .venv/demo.lock
 	@# A module built for a single version of Python would be imported first.
 	rm -f src/dyno/_native*.so
 	$(PIP) --no-deps --no-build-isolation -e .
@@ -84,8 +86,8 @@ $(ENGINES): requirements-demo.lock pyproject.toml setup.py rust/Cargo.toml rust/
 	@touch $@
 
 # All other engines' libraries, and the tests' requirements.
-$(STAMP): $(ENGINES) requirements.lock
-	$(PIP) --require-hashes -r requirements.lock
+$(STAMP): $(ENGINES)
+	$(PIP) --require-hashes -r $(LOCK)
 	@touch $@
 
 # Programs for the tests. Without root and sudo, prints their names and continues.
@@ -97,17 +99,18 @@ system:
 servers: setup
 	@$(BIN)/dyno install --yes $(SERVERS) || true
 
-# Needs uv. All lock files have the same versions; their comments name no index and no path.
+# Needs uv. Comments of the lock file say which package requires which, and name no index and no path. What `make demo`
+# installs is also required by `demo`.
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header
-# `dyno install` verifies packages by this lock file, which also says which package requires which.
-LOCK := src/dyno/install/engines.lock
 lock:
-	$(COMPILE) --no-annotate --all-extras --group test --group bench pyproject.toml -o requirements.lock
-	$(COMPILE) --no-annotate --extra embedded --extra report --group build -c requirements.lock pyproject.toml \
-		-o requirements-demo.lock
-	$(COMPILE) --annotation-style line --no-strip-extras --all-extras -c requirements.lock pyproject.toml -o $(LOCK)
-	sed -i '/# via/{s/-c requirements.lock, //;s/, -c requirements.lock//;s/ (pyproject.toml)//}' $(LOCK)
+	$(COMPILE) --annotation-style line --no-strip-extras --all-extras --group test --group bench --group build \
+		pyproject.toml -o $(LOCK)
+	$(COMPILE) --no-annotate --extra embedded --extra report --group build -c $(LOCK) pyproject.toml > $(LOCK).demo
+	awk -F '[=[]' 'NR == FNR {demo[$$1]; next} /^[^ ]/ {name = $$1} /# via/ {gsub(/ \(pyproject.toml[^)]*\)/, ""); \
+		if (name in demo) $$0 = $$0 ", demo"} {print}' $(LOCK).demo $(LOCK) > $(LOCK).new
+	mv $(LOCK).new $(LOCK)
+	rm $(LOCK).demo
 
 clean:
 	rm -rf .venv build dist site rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis durations*.txt $(DEMO).json $(DEMO).html

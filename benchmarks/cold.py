@@ -47,8 +47,11 @@ def main() -> int:
         for sample in attempt.samples:
             if run.cells[attempt.cell].floor:
                 continue
-            residency, client, device = sample.residency or {}, sample.client or {}, sample.device or {}
-            size, resident = residency["file_bytes"], residency["resident_bytes"]
+            client, device = sample.client or {}, sample.device or {}
+            assert sample.residency is not None
+            size = sample.residency["file_bytes"]
+            resident = sample.residency["resident_bytes"]
+            assert resident is not None
             wanted, read = client["asked_bytes"] or 0, client["read_bytes"] or 0
             print(f"{args.engine}, {sample.phase}: {sample.operations:,} operations, {sample.temperature}")
             print(f"  files            {size / MIB:>10.1f} MiB, {resident / size * 100:.2f} % resident before")

@@ -12,6 +12,7 @@ from shell import DATA
 
 from dyno import results
 from dyno.contracts.cell import Cell
+from dyno.contracts.decoded_types import Point
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Caveat, Tier
 from dyno.fields import Sample
@@ -93,9 +94,14 @@ def _sample(phase: str, number: int, rank: int, operations: int, seconds: int, r
     recorder.add(spans)
     elapsed, items = int(seconds * SECOND * random.normal(1.02, 0.01)), max(operations * 27 // 9**rank, 1)
     bulk = phase == BULK
-    point = {"interval_ns": SECOND, "p50_ns": middle, "p99_ns": middle * 4}
     series = [
-        {**point, "from_ns": at * SECOND, "operations": int(random.normal(900, 30))}
+        Point(
+            from_ns=at * SECOND,
+            interval_ns=SECOND,
+            operations=int(random.normal(900, 30)),
+            p50_ns=middle,
+            p99_ns=middle * 4,
+        )
         for at in range(0 if bulk else seconds)
     ]
     return Sample(

@@ -386,7 +386,13 @@ def by_default(name: str, tree: ast.AST) -> list[ast.AST]:
     [
         (
             "dyno.measure.loop",
-            {"dyno.contracts.model", "dyno.contracts.suite", "dyno.host.usage", "dyno.contracts.native"},
+            {
+                "dyno.contracts.decoded_types",
+                "dyno.contracts.model",
+                "dyno.contracts.native",
+                "dyno.contracts.suite",
+                "dyno.host.usage",
+            },
             {"closed", "paced", "_wait", "bulk"},
         ),
         ("dyno.measure.pipelined_loop", {"dyno.contracts.suite", "dyno.measure.loop"}, {"run_pipelined"}),

@@ -2,9 +2,10 @@
 
     python tools/results.py [--check] [--add RUN NAME]
 
-`--add` takes in a run file as NAME.json, without the names, paths and addresses of its machine, if its samples agree
-with each other. In a page, people write the text, and the tool fills the part between `<!-- measured -->` and
-`<!-- /measured -->`. Each number of the text must stand in the page's measured part, which a test checks.
+`--add` takes in a run file as NAME.json, if its samples agree with each other, without the names, paths and addresses
+of its machine, and with percentiles and counts instead of histograms. In a page, people write the text, and the tool
+fills the part between `<!-- measured -->` and `<!-- /measured -->`. Each number of the text must stand in the page's
+measured part, which a test checks.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
+from pages.compact import compact
 from pages.text import DOCS, by_hand, table
 
 from dyno import registry, results
@@ -117,7 +120,11 @@ def unfounded(written: str) -> list[str]:
 def add(path: Path, name: str) -> None:
     """Takes in a run file. Raises UsageError for one that can't be published."""
     with ZipFile(io.BytesIO(pack(path))) as bundle:
-        (FOLDER / f"{name}.json").write_bytes(bundle.read(RUN_FILE))
+        content = bundle.read(RUN_FILE)
+    with TemporaryDirectory() as place:
+        whole = Path(place, RUN_FILE)
+        whole.write_bytes(content)
+        (FOLDER / f"{name}.json").write_bytes(compact(whole))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -68,6 +68,16 @@ def test_results_page_shows_its_replicate_command_and_preset() -> None:
     assert "`dyno replicate acid-batch-2013`" in page
 
 
+def test_added_run_is_smaller_and_shows_the_same(copy: Path, shell: Shell) -> None:
+    original = ROOT / "tests" / "data" / "run-schema-3.json"
+    added = copy / "docs" / "results" / "added.json"
+    ended = shell.sh(sys.executable, copy / "tools" / "results.py", "--add", original, "added")
+    assert (ended.status, ended.err) == (0, "")
+    assert added.stat().st_size < original.stat().st_size * 0.8
+    for options in (["--all"], ["--csv"], ["--csv", "--samples"]):
+        assert shell.run_here("show", *options, added).out == shell.run_here("show", *options, original).out
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "results").glob("*.toml")), ids=lambda path: path.stem)
 def test_published_run_matches_its_plan_file(path: Path) -> None:
     """Compares what the plan file says with the run, without asking what is installed here."""

@@ -273,7 +273,7 @@ def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wheel(wheels, "dyno_toy", "1.1")
     wheel(wheels, "dyno_base", "3")
     wheel(wheels, "dyno_base", "1")
-    lock = tmp_path / "engines.lock"
+    lock = tmp_path / "packages.lock"
     lock.write_text(
         f"dyno-base==1 ; python_full_version < '3' \\\n    --hash=sha256:{'0' * 64}\n    # via dyno-toy\n"
         f"dyno-base==2.2 ; python_full_version >= '3' \\\n    --hash=sha256:{base}\n    # via dyno-toy\n"

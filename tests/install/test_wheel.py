@@ -58,7 +58,7 @@ def test_installed_wheel_works_without_the_repository(installed: Path, shell: Sh
         assert ended.status == 0, ended.err
     assert (shell.home / "r.html").stat().st_size > 100_000
     assert (installed / "dyno" / "published" / "acid-2013.toml").exists()
-    assert (installed / "dyno" / "install" / "engines.lock").exists()
+    assert (installed / "dyno" / "install" / "packages.lock").exists()
     assert (installed / "dyno" / "engines" / "s3" / "nginx.conf").exists()
     assert (installed / "dyno" / "engines" / "mysql" / "wsrep_sst_dyno.sh").exists()
     # Dyno tells users of the slower loop how to get the native loop.

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from shell import RECORDER, TESTS, Shell, small
 
+from dyno.contracts.decoded_types import Residency
 from dyno.contracts.model import Phase
 from dyno.host.filesystem import filesystem
 from dyno.host.usage import NOTHING, UNKNOWN, Usage
@@ -255,7 +256,7 @@ READ, NONE_READ = replace(NOTHING, read_bytes=4096), NOTHING
 
 
 def verdict(phase: Phase, used: Usage = READ, served: Usage = NOTHING, warm: bool = True, resident: Any = 0) -> str:
-    residency = {"file_bytes": FILE_BYTES, "resident_bytes": resident, "evicted_by": "files"}
+    residency = Residency(file_bytes=FILE_BYTES, resident_bytes=resident, evicted_by="files")
     tally = Tally()
     tally.usage, tally.warm = used, warm
     return judge_temperature(phase, tally, residency if phase is A_COLD else None, served)

@@ -20,6 +20,7 @@ from shell import TESTS
 
 from dyno import published, registry
 from dyno.contracts.cell import Cell
+from dyno.contracts.decoded_types import Point
 from dyno.contracts.model import Tier, UsageError
 from dyno.contracts.safe_read import toml
 from dyno.fields import Sample
@@ -255,7 +256,7 @@ def test_rate_series_and_extrapolated_pass_appear_beside_published() -> None:
     def timed(_: str, sample: Sample) -> Sample:
         rates = (10, 40, 80, 80)
         points = tuple(
-            {"from_ns": at * SECOND, "interval_ns": SECOND, "operations": rate, "p50_ns": 1, "p99_ns": 2}
+            Point(from_ns=at * SECOND, interval_ns=SECOND, operations=rate, p50_ns=1, p99_ns=2)
             for at, rate in enumerate(rates)
         )
         facts = {"steady_after_ns": 2 * SECOND} if sample.items == 2_010 else {"unsteady": "it rises"}

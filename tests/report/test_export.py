@@ -202,7 +202,7 @@ def test_sample_rows_equal_the_run_file(run: Run) -> None:
             assert [row[f"client_{name}"] for name in USED] == [(sample.client or {}).get(n) for n in USED]
             assert row["server_user_ns"] is row["server_read_bytes"] is None
             assert row["device_read_bytes"] == (sample.device or {}).get("read_bytes")
-            assert row["resident_bytes"] == (sample.residency or {}).get("resident_bytes")
+            assert row["resident_bytes"] == (sample.residency and sample.residency["resident_bytes"])
             assert row["caveats"] == [caveat.code for caveat in attempt.caveats]
             if sample.histogram is None:
                 assert [row[f"latency_{at}_ns"] for at in LATENCIES] == [None] * 6

@@ -25,6 +25,7 @@ from runfiles import measured_records
 from shell import Shell
 
 from dyno import results
+from dyno.contracts.decoded_types import Loop, Point, Residency
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Tier
 from dyno.fields import LATENCIES, Sample
@@ -100,14 +101,14 @@ def absent(run: Run, engine: str, phase: str, why: str) -> Run:
     return replace(run, attempts=tuple(attempt(found) for found in run.attempts))
 
 
-def by_loops(run: Run, *loops: Mapping[str, Any]) -> Run:
+def by_loops(run: Run, *loops: Loop) -> Run:
     """Returns the run as if these loops had measured its trials, in turn."""
     told = [replace(found, loop=loops[at % len(loops)]) for at, found in enumerate(run.attempts)]
     return replace(run, attempts=tuple(told))
 
 
-NATIVE = {"name": "native", "clock": "time-stamp counter", "operation_ns": 51.6, "span_ns": 30.0}
-PYTHON = {"name": "python", "clock": "monotonic clock", "operation_ns": 204.0, "span_ns": 80.0}
+NATIVE = Loop(name="native", clock="time-stamp counter", operation_ns=51.6, span_ns=30.0)
+PYTHON = Loop(name="python", clock="monotonic clock", operation_ns=204.0, span_ns=80.0)
 
 
 # -- text -----------------------------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ def test_bulk_call_has_empty_response_time_columns(run: Run) -> None:
 
 
 def test_measuring_loop_is_printed_with_its_cost(run: Run) -> None:
-    native = {**NATIVE, "operation_ns": 51.6}, {**NATIVE, "operation_ns": 48.0}, {**NATIVE, "operation_ns": 90.0}
+    native = [Loop({**NATIVE, "operation_ns": cost_ns}) for cost_ns in (51.6, 48.0, 90.0)]
     assert "\nMeasured by the native loop (time-stamp counter, 52 ns an operation)\n" in printed(
         by_loops(run, *native)
     )
@@ -541,7 +542,8 @@ def test_json_has_resources_loop_temperature_and_series(measured: Run) -> None:
 
 
 def test_json_has_the_figures_of_the_samples(run: Run) -> None:
-    residency = {"file_bytes": 1_000, "resident_bytes": 25, "evicted_by": "files"}
+    residency = Residency(file_bytes=1_000, resident_bytes=25, evicted_by="files")
+    point = Point(from_ns=0, interval_ns=10**9, operations=1, p50_ns=2, p99_ns=3)
     used = dict.fromkeys(USED, 7)
     spoilt = changed(
         open_loop(run),
@@ -553,7 +555,7 @@ def test_json_has_the_figures_of_the_samples(run: Run) -> None:
             server={**used, "read_bytes": None},
             written_bytes=500,
             payload_bytes=200,
-            series=({"second": 0, "operations": 1, "p50_ns": 2, "p99_ns": 3},),
+            series=(point,),
         ),
     )
     each = cell(plain(by_loops(spoilt, NATIVE)), "sqlite", "rand-key")
@@ -562,7 +564,7 @@ def test_json_has_the_figures_of_the_samples(run: Run) -> None:
     assert (each["temperature"], each["resident_percent"], each["write_amplification"]) == ("cold", 2.5, 2.5)
     assert (each["client"], each["server"]) == (used, {**used, "read_bytes": None})
     assert each["loop"] == NATIVE
-    assert each["series"] == [[{"second": 0, "operations": 1, "p50_ns": 2, "p99_ns": 3}]] * 2
+    assert each["series"] == [[point]] * 2
 
 
 def test_json_has_the_cpu_time_of_each_item(run: Run) -> None:

@@ -24,6 +24,7 @@ from shell import TESTS, Ended, Shell, run_line, small
 
 from dyno import results
 from dyno.contracts.cell import Cell
+from dyno.contracts.decoded_types import Machine
 from dyno.contracts.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, curve, percentiles
 from dyno.contracts.model import Caveat, Tier, UsageError
 from dyno.fields import Sample
@@ -202,20 +203,20 @@ def test_invalid_histogram_is_refused(whole: bytes) -> None:
 
 # -- written values are read back -----------------------------------------------------------------------------
 
-MACHINE = {
-    "clients": 2,
-    "processes": 1,
-    "cores": 1.5,
-    "operations": 3,
-    "elapsed_ns": 1000,
-    "cpu_ns": 5,
-    "late_p99_ns": 4,
-    "response_p99_ns": 6,
-    "round_trip_ns": 7,
-    "offset_ns": -8,
-    "uncertainty_ns": 9,
-    "skew_ns": 0,
-}
+MACHINE = Machine(
+    clients=2,
+    processes=1,
+    cores=1.5,
+    operations=3,
+    elapsed_ns=1000,
+    cpu_ns=5,
+    late_p99_ns=4,
+    response_p99_ns=6,
+    round_trip_ns=7,
+    offset_ns=-8,
+    uncertainty_ns=9,
+    skew_ns=0,
+)
 HISTOGRAM = a2b_base64(library({5: 3}).encode())
 SAMPLE = Sample(
     phase="rand-key",
@@ -259,7 +260,7 @@ SAMPLE = Sample(
     judged=40,
     broken={"p99<5ms": 3},
     maintenance={"checkpoint": 1, "merge": None},
-    machines={"b": {**MACHINE, "cpu_ns": None}, "c": MACHINE},
+    machines={"b": Machine({**MACHINE, "cpu_ns": None}), "c": MACHINE},
     by_machine={"b": HISTOGRAM, "c": None},
     facts={"ratio": 1.5, "entries": 49, "library": "zlib 1.3", "cost": None},
     payload_bytes=300,

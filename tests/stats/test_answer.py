@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from madeup import Rates, a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads, recorded
 
+from dyno.contracts.decoded_types import Residency
 from dyno.contracts.model import Tier
 from dyno.fields import Sample
 from dyno.report.tables import wording
@@ -219,7 +220,8 @@ def lukewarm(run: Run, engine: str, phase: str = "read", hot: bool = False) -> R
     def warmer(name: str, sample: Sample) -> Sample:
         if sample.phase != phase:
             return sample
-        proof = None if hot else {"file_bytes": 100, "resident_bytes": 90 * (name == engine)}
+        resident_bytes = 90 * (name == engine)
+        proof = None if hot else Residency(file_bytes=100, resident_bytes=resident_bytes, evicted_by="files")
         reached = "lukewarm" if name == engine else "hot" if hot else "cold"
         return replace(sample, temperature=reached, residency=proof)
 

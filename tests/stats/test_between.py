@@ -14,6 +14,7 @@ from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded
 from scipy import stats
 
 from dyno.contracts.cell import Cell
+from dyno.contracts.decoded_types import Loop
 from dyno.contracts.model import Tier, UsageError
 from dyno.report.tables import comparison
 from dyno.results import Attempt, Run
@@ -154,7 +155,8 @@ def test_runs_differing_in_awake_cores_are_refused() -> None:
 
 
 def test_dynos_version_and_loop_are_listed() -> None:
-    native, python = ({"name": name, "clock": "monotonic"} for name in ("native", "python"))
+    loops = [Loop(name=name, clock="monotonic", operation_ns=50.0, span_ns=30.0) for name in ("native", "python")]
+    native, python = loops
     before, after = (
         replace(run, attempts=tuple(replace(attempt, loop=loop) for attempt in run.attempts))
         for run, loop in ((with_header(dyno="1.0"), native), (with_header(dyno="1.1"), python))

@@ -26,6 +26,7 @@ from madeup import (
     worst,
 )
 
+from dyno.contracts.decoded_types import Loop
 from dyno.contracts.model import Tier
 from dyno.results import Attempt, Run
 from dyno.stats.doubts import MEANINGS, doubts
@@ -84,7 +85,7 @@ HERE = {"python": {"version": "3.12.1"}}
 
 
 def measured_in(version: str) -> list[Attempt]:
-    loop = {"name": "python", "clock": "monotonic", "python": version, "operation_ns": 900.0}
+    loop = Loop(name="python", clock="monotonic", python=version, operation_ns=900.0, span_ns=90.0)
     return [replace(attempt, loop=loop) for attempt in sound()]
 
 

@@ -26,22 +26,22 @@ from dyno.contracts.probe_time import USUAL_PROBES
 from dyno.contracts.roles import inline_definition
 from dyno.contracts.settings import PARAMS, SIZE, SWITCH, WHOLE
 from dyno.host.directories import trouble
+from dyno.library.stop_rule import STOP_RULE
 from dyno.options import MOST_SAMPLES, OPTIONS, SEARCHED, Option, RunRequest
 from dyno.report.tables import answers, sections, side_by_side, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
-from dyno.runner.parent import StopRule, forecast_time
+from dyno.runner.parent import forecast_time
 from dyno.runner.plan import Plan
 from dyno.runner.plan_file import GIB, size
 from dyno.runner.probes import forecast_searches
 from dyno.runner.rates import name_unpaced_phases
 from dyno.runner.rows import add_address
-from dyno.stats.capacity import NONE, capacity
+from dyno.stats.capacity import NONE
 from dyno.stats.costs import costs, read_prices
-from dyno.stats.decisions import find_decisions, find_undecided_rows
-from dyno.stats.searched import is_load_limited
-from dyno.stats.summary import absences, unsure_floors, widest
+from dyno.stats.decisions import find_decisions
+from dyno.stats.summary import absences, widest
 from dyno.stats.verdict import approximate_samples
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -318,11 +318,8 @@ def carry_out(
     target = directory or file
     try:
         with observer() as listener:
-            rule, home = (
-                StopRule(widest, find_undecided_rows, unsure_floors, capacity, is_load_limited),
-                root or work_directory.default_root(),
-            )
-            run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most, within)
+            home = root or work_directory.default_root()
+            run = parent.execute(run_plan, file, home, listener, resume, overwrite, STOP_RULE, most, within)
     except KeyboardInterrupt:
         if completed := _completed_trials(file, target):
             if show is not None:

@@ -1,7 +1,4 @@
-"""Value types with the limits that the run file's decoder enforces: see `dyno.results`.
-
-For type checkers, tables are plain mappings.
-"""
+"""Value types with the limits that the run file's decoder enforces: see `dyno.results`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from msgspec import Meta
 
-from dyno.contracts.value_types import LEAST, MOST, MOST_HISTOGRAM, MOST_REAL, MOST_TEXT, JsonMapping
+from dyno.contracts.value_types import LEAST, MOST, MOST_HISTOGRAM, MOST_REAL, MOST_TEXT
 
 Text = Annotated[str, Meta(max_length=MOST_TEXT)]
 Histogram = Annotated[bytes, Meta(max_length=MOST_HISTOGRAM * 3 // 4)]
@@ -53,21 +50,13 @@ class _Used(TypedDict, total=False):
     peak_resident_bytes: Count | None
 
 
-class _Resources(TypedDict, total=False):
-    """Resources of a whole trial."""
-
-    client: _Used | None
-    server: _Used | None
-    peak_anonymous_bytes: Count | None
-
-
-class _Residency(TypedDict):
+class Residency(TypedDict):
     file_bytes: Count
     resident_bytes: Count | None
     evicted_by: Text
 
 
-class _Point(TypedDict):
+class Point(TypedDict):
     from_ns: Count
     interval_ns: Positive
     operations: Count
@@ -75,7 +64,7 @@ class _Point(TypedDict):
     p99_ns: Count
 
 
-class _Machine(TypedDict):
+class Machine(TypedDict):
     """A machine whose clients loaded a server. Times are in ns; unknown is None."""
 
     clients: Positive
@@ -95,14 +84,14 @@ class _Machine(TypedDict):
     """How far the clocks certainly moved against each other during the phase."""
 
 
-class _LoopCost(TypedDict):
+class LoopCost(TypedDict):
     name: Text
     clock: Text
     operation_ns: Amount
     span_ns: Amount
 
 
-class _Loop(_LoopCost, total=False):
+class Loop(LoopCost, total=False):
     python: Text
 
 
@@ -119,19 +108,17 @@ class _Strain(TypedDict, total=False):
 
 
 if TYPE_CHECKING:
-    # Code reads and writes these tables by key.
+    # Code reads and writes these tables by computed keys.
     Used = Mapping[str, int | None]
-    Resources = JsonMapping
-    Residency = JsonMapping
-    Machine = JsonMapping
-    Point = JsonMapping
-    Loop = JsonMapping
-    Strain = JsonMapping
+    Strain = Mapping[str, float | None]
 else:
     Used = _Used
-    Resources = _Resources
-    Residency = _Residency
-    Machine = _Machine
-    Point = _Point
-    Loop = _Loop
     Strain = _Strain
+
+
+class Resources(TypedDict, total=False):
+    """Resources of a whole trial."""
+
+    client: Used | None
+    server: Used | None
+    peak_anonymous_bytes: Count | None

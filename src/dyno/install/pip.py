@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 from dyno.host import installation as ours
 from dyno.install.programs import InstallError, run
 
-FILE = Path(__file__).with_name("engines.lock")
+FILE = Path(__file__).with_name("packages.lock")
 """Path of the lock file, which `make lock` writes."""
 HASH, VIA = "--hash=", "# via "
 
@@ -42,11 +42,8 @@ class Locked(NamedTuple):
     def line(self) -> str:
         """Returns the package's line in a requirements file. It has the hashes, but no marker, which is known to
         apply."""
-        if self.requirement.extras:
-            extras = f"[{','.join(sorted(self.requirement.extras))}]"
-        else:
-            extras = ""
-        return " ".join((f"{self.requirement.name}{extras}=={self.version}", *(HASH + each for each in self.hashes)))
+        pin = _with_specifier(self.requirement, f"=={self.version}")
+        return " ".join((str(pin), *(HASH + each for each in self.hashes)))
 
 
 Lock = Mapping[NormalizedName, Locked]
@@ -158,7 +155,8 @@ def install(
         kept = ", ".join(f"{name} {fixed[name]} ({each})" for name, each in zip(names, unmet, strict=True))
         say(f"kept, though another version is required: {kept}; to replace it: --upgrade {' --upgrade '.join(names)}")
     needed = [
-        _pin_installed_version(each, fixed) if each in unmet else _apply_user_version(each, named) for each in needed
+        _with_specifier(each, f"=={fixed[_name(each)]}") if each in unmet else _apply_user_version(each, named)
+        for each in needed
     ]
     locked = read_lock(markers, versions)
     met, others = split_by_lock(needed, locked, {**versions, **{name: fixed[name] for name in map(_name, unmet)}})
@@ -211,11 +209,6 @@ def _fits(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> bool:
     return version is None or wanted.specifier.contains(version, prereleases=True)
 
 
-def _pin_installed_version(wanted: Requirement, fixed: Mapping[NormalizedName, str]) -> Requirement:
-    """Returns the requirement for the installed version."""
-    return _with_specifier(wanted, f"=={fixed[_name(wanted)]}")
-
-
 def _apply_user_version(wanted: Requirement, named: Mapping[NormalizedName, Requirement]) -> Requirement:
     """Returns the requirement, or if the user named another version, that of the user."""
     by_user = named.get(_name(wanted))
@@ -225,12 +218,10 @@ def _apply_user_version(wanted: Requirement, named: Mapping[NormalizedName, Requ
 
 
 def _with_specifier(wanted: Requirement, specifier: str) -> Requirement:
-    """Returns the requirement with its extras and another specifier."""
-    if wanted.extras:
-        extras = f"[{','.join(sorted(wanted.extras))}]"
-    else:
-        extras = ""
-    return Requirement(f"{wanted.name}{extras}{specifier}")
+    """Returns the requirement with its extras and another specifier, without its marker."""
+    changed = Requirement(wanted.name + specifier)
+    changed.extras = wanted.extras
+    return changed
 
 
 def _install_verified(

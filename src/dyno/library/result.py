@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from dyno import results
 from dyno.contracts.model import UsageError, Value
 from dyno.contracts.value_types import JsonObject
+from dyno.library.stop_rule import STOP_RULE
 from dyno.options import RunRequest
 from dyno.report import export
 from dyno.report.tables import text
 from dyno.report.tables.table import Row as Shown
 from dyno.report.tables.table import groups
 from dyno.runner import parent, plan, work_directory
-from dyno.runner.parent import ProgressListener, StopRule
-from dyno.stats.capacity import capacity
-from dyno.stats.decisions import find_undecided_rows
+from dyno.runner.parent import ProgressListener
 from dyno.stats.estimate import Estimate
-from dyno.stats.searched import is_load_limited
-from dyno.stats.summary import unsure_floors, widest
 
 if TYPE_CHECKING:
     import pandas
@@ -269,7 +266,6 @@ def run(arguments: Arguments) -> Result:
     else:
         root = work_directory.default_root()
     observer, most = arguments.observer, arguments.blocks
-    stop_rule = StopRule(widest, find_undecided_rows, unsure_floors, capacity, is_load_limited)
     return Result(
-        parent.execute(chosen, file, root, observer, arguments.resume, arguments.overwrite, stop_rule, most)
+        parent.execute(chosen, file, root, observer, arguments.resume, arguments.overwrite, STOP_RULE, most)
     )

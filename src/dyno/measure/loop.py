@@ -16,7 +16,7 @@ from itertools import chain, cycle
 from time import monotonic_ns, process_time_ns, sleep, thread_time_ns
 from time import perf_counter_ns as now
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.native import REMEDY, load_native
 from dyno.contracts.suite import Bulk, Failure
 from dyno.host.usage import of_thread_ns
+
+if TYPE_CHECKING:
+    from dyno.contracts.decoded_types import Loop as LoopDescription
 
 NAME, CLOCK = "python", "monotonic clock"
 AWAKE_NS = 200_000
@@ -259,7 +262,7 @@ def pick(name: str = "auto") -> Loop:
     return cast(Loop, sys.modules[__name__] if built is None or name == "python" else built)
 
 
-def describe_loop(loop: Loop) -> dict[str, object]:
+def describe_loop(loop: Loop) -> LoopDescription:
     """Returns the loop's name and clock, the version of Python, and the loop's own cost, measured on a trivial
     callable.
 

@@ -262,7 +262,11 @@ def chill(workload: Workload, job: Job) -> Residency:
             # Dropping all caches of the machine slows down other work and the next trial's start, so it is the last
             # resort.
             how, residency = pagecache.evict(files), pagecache.residency(files)
-        return {**asdict(residency), "evicted_by": how}
+        return {
+            "file_bytes": residency.file_bytes,
+            "resident_bytes": residency.resident_bytes,
+            "evicted_by": how,
+        }
 
 
 def _is_cold(resident_bytes: int | None, file_bytes: int) -> bool:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.histogram import Recorder, quantile
+
+if TYPE_CHECKING:
+    from dyno.contracts.decoded_types import Point
 
 SECOND_NS = 1_000_000_000
 MOST_POINTS = 600
@@ -86,7 +90,7 @@ class Series:
         for place, sparse in other._past.items():
             self._put(place, sparse)
 
-    def points(self) -> tuple[dict[str, int], ...]:
+    def points(self) -> tuple[Point, ...]:
         """Returns a point for each interval in which an operation ended; empty if all ended in the first interval."""
         self._close()
         if len(self._past) < 2:

@@ -26,7 +26,7 @@ from dyno.measure.loop import Times
 from dyno.measure.series import Series
 
 if TYPE_CHECKING:
-    from dyno.contracts.decoded_types import Machine
+    from dyno.contracts.decoded_types import Machine, Point
 
 Good = slice | NDArray[np.bool_]
 """Selects the operations that succeeded."""
@@ -106,7 +106,7 @@ class Tally(Counted):
         """Operations of each client that had any to do."""
         self.pause_process_ns = self.pause_server_ns = 0
         """CPU time of the whole process, and of the server, in pauses."""
-        self.points: tuple[Mapping[str, int | None], ...] = ()
+        self.points: tuple[Point, ...] = ()
         """The series that an outside tool reported."""
         self.load = LIBRARY_LOAD
         """Whether the engine's library or native load sent the operations."""
@@ -362,14 +362,23 @@ def _tally(report: Report, where: str) -> Tally:
     tally.latency = _record_values(report.latencies)
     tally.by_kind = {kind: _record_values(values) for kind, values in report.by_kind.items()}
     tally.by_part = {part: _record_values(values) for part, values in report.by_part.items()}
-    tally.points = tuple(
-        {
-            name: None if value is None and name == "p50_ns" else checked_count(value, f"{where}: series: {name}")
-            for name, value in point.items()
-        }
-        for point in report.series
-    )
+    tally.points = tuple(_check_point(point, f"{where}: series") for point in report.series)
     return tally
+
+
+def _check_point(point: Mapping[str, int | None], where: str) -> Point:
+    """Returns a point that a tool reported. Raises the errors of `checked_count`."""
+
+    def check(name: str) -> int:
+        return checked_count(point.get(name), f"{where}: {name}")
+
+    return {
+        "from_ns": check("from_ns"),
+        "interval_ns": check("interval_ns"),
+        "operations": check("operations"),
+        "p50_ns": None if point.get("p50_ns") is None else check("p50_ns"),
+        "p99_ns": check("p99_ns"),
+    }
 
 
 def _record_values(values: Iterable[tuple[int, int]]) -> Recorder:

@@ -50,11 +50,6 @@ DIGITS = 20
 SCHEMA, SEARCH_SCHEMA = 3, 4
 """The schema of most runs, and of those that search capacities: earlier versions would take probes for trials."""
 READABLE = (SCHEMA, SEARCH_SCHEMA)
-# Fields whose values are equal in many trials of an engine.
-_COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
-_COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
-_OFTEN_EMPTY = ("by_kind", "by_part", "facts")
-_EMPTY: Mapping[str, object] = {}
 T = TypeVar("T")
 # Dates in these years are valid in every time zone.
 FIRST_YEAR, LAST_YEAR = 1900, 9900
@@ -204,7 +199,6 @@ def _load_run(path: Path) -> Run:
     attempts = []
     phases = frozenset(recorded["plan"]["phases"])
     ending = None
-    known = dict[bytes, Any]()
     for number, line in enumerate(remaining, 2):
         try:
             _verify(line, has_checksums)
@@ -220,30 +214,11 @@ def _load_run(path: Path) -> Run:
                 recorded["plan"]["samples"] = convert_to_type(data, Extension).samples
             if data.get("kind") == "trial":
                 attempts.append(attempt(data, len(cells), phases))
-                _share(attempts[-1], known)
         except ValueError as error:
             raise damaged_file_error(path, error, number) from None
     apply_server_tiers(cells, attempts)
     set_labels(cells, attempts)
     return Run(path, recorded, cells, tuple(attempts), ending)
-
-
-def _share(attempt: Attempt, known: dict[bytes, object]) -> None:
-    """Shares equal values between attempts, because a run may have 100,000 of them. `known` has the values, keyed by
-    their JSON."""
-    for name in _COMMON:
-        value = getattr(attempt, name)
-        object.__setattr__(attempt, name, known.setdefault(_encode(value), value))
-    for name in ("facts", "spent_ns"):
-        if not getattr(attempt, name):
-            object.__setattr__(attempt, name, _EMPTY)
-    for each in attempt.samples:
-        for name in _COMMON_OF_SAMPLES:
-            value = getattr(each, name)
-            setattr(each, name, known.setdefault(_encode(value), value))
-        for name in _OFTEN_EMPTY:
-            if not getattr(each, name):
-                setattr(each, name, _EMPTY)
 
 
 def planned_cells(path: Path) -> tuple[Cell, ...]:

@@ -61,7 +61,7 @@ class TrialReport:
     why: str | None = None
     unavailable: bool = False
     """Whether an outside tool failed, or the server could not be reached."""
-    resources: Resources = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
     spent_ns: Mapping[str, int] = field(default_factory=dict)
     loop: Loop | None = None
     absent: dict[str, str] = field(default_factory=dict)

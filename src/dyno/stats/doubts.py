@@ -444,10 +444,15 @@ def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _find_worst(trials: Sequence[Strain], name: str, percent: bool = False) -> float:
     """Returns the largest value of all trials, or 0; with `percent`, as a percentage of the trial's time."""
-    known = [trial for trial in trials if trial.get(name) is not None and (trial.get("elapsed_ns") or not percent)]
-    return max(
-        (trial[name] / trial["elapsed_ns"] * 100 if percent else float(trial[name]) for trial in known), default=0.0
-    )
+    values = [0.0]
+    for trial in trials:
+        value = trial.get(name)
+        elapsed_ns = trial.get("elapsed_ns")
+        if value is not None and not percent:
+            values.append(value)
+        elif value is not None and elapsed_ns:
+            values.append(value / elapsed_ns * 100)
+    return max(values)
 
 
 def _answers(row: CellSummary, run: Run) -> Iterator[Doubt]:

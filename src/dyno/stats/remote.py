@@ -41,8 +41,10 @@ def find_doubts(samples: Sequence[Sample], p50_ns: int | None, consequence: str)
             yield Raised("client", f"client {host}", "client of machine", figures)
         late = [machine for machine in machines if _late(machine)]
         if late:
-            worst = max(late, key=lambda machine: machine["late_p99_ns"])
-            figures = {"host": host, **{name: worst[f"{name}_p99_ns"] / 1000 for name in ("late", "response")}}
+            worst = max(late, key=lambda machine: machine["late_p99_ns"] or 0)
+            late_us = (worst["late_p99_ns"] or 0) / 1000
+            response_us = (worst["response_p99_ns"] or 0) / 1000
+            figures = {"host": host, "late": late_us, "response": response_us}
             yield Raised("late", f"late {host}", "late machine", figures)
         shares = [_rate(s.machines[host]) / middle * 100 for s in samples if (middle := _middle(s, host))]
         if (percent := min(shares, default=100.0)) < UNEVEN_PERCENT:

@@ -279,10 +279,15 @@ def _summarize_fields(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _resident_percent(residencies: Sequence[Residency | None]) -> float | None:
-    known = [each for each in residencies if each]
-    if not known or any(not r["file_bytes"] or r["resident_bytes"] is None for r in known):
-        return None
-    return max(float(r["resident_bytes"] / r["file_bytes"] * 100) for r in known)
+    shares = list[float]()
+    for each in residencies:
+        if each is None:
+            continue
+        resident_bytes = each["resident_bytes"]
+        if not each["file_bytes"] or resident_bytes is None:
+            return None
+        shares.append(resident_bytes / each["file_bytes"] * 100)
+    return max(shares, default=None)
 
 
 def _median_counters(usages: Sequence[Mapping[str, int | None] | None]) -> dict[str, int | None] | None:

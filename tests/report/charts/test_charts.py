@@ -21,7 +21,7 @@ import vl_convert
 from madeup import changed, recorded
 from runfiles import measured_records
 
-from dyno.contracts.decoded_types import Value
+from dyno.contracts.decoded_types import Point, Value
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.presentation import Axis, Curve
 from dyno.fields import Sample
@@ -94,7 +94,7 @@ def by_clients(run: Run) -> Run:
 def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None) -> Run:
     """Returns the run with this number of operations in each second; None stands for a second without any."""
     series = tuple(
-        {"from_ns": at * SECOND, "interval_ns": SECOND, "operations": count, "p50_ns": 10, "p99_ns": 1_000 + at}
+        Point(from_ns=at * SECOND, interval_ns=SECOND, operations=count, p50_ns=10, p99_ns=1_000 + at)
         for at, count in enumerate(operations)
         if count is not None
     )

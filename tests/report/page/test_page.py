@@ -141,7 +141,6 @@ def test_chart_without_data_is_omitted(page_of_made: Path, visit: Callable[..., 
 
 
 def test_chart_tables_match_figures_of_results(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
-    """JavaScript formats figures like Python."""
     page = visit(page_of_made)
     group = next(g for g in groups(results.load(made)) if (g.phase, g.tier) == (START[0], Tier(START[1])))
     rows = {row.name: row.summary for row in group.rows}

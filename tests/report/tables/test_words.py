@@ -9,6 +9,7 @@ import pytest
 from madeup import Rates, a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads, recorded
 from msgspec import structs
 
+from dyno.contracts.decoded_types import Residency
 from dyno.contracts.model import Tier
 from dyno.fields import Sample
 from dyno.report.tables import units, wording
@@ -381,7 +382,8 @@ def test_engine_not_proven_cold_is_named_and_excluded() -> None:
 
 
 def warmer(sample: Sample) -> Sample:
-    return replace(sample, temperature="lukewarm", residency={"file_bytes": 100, "resident_bytes": 90})
+    residency = Residency(file_bytes=100, resident_bytes=90, evicted_by="files")
+    return replace(sample, temperature="lukewarm", residency=residency)
 
 
 def test_tiers_are_answered_separately() -> None:

@@ -32,8 +32,8 @@ class Column:
     key: str
     title: str
     kind: str = "text"
-    """Format of a value: 'text', 'rate', 'bandwidth', 'ns', 'bytes', 'count', 'ratio', 'seconds' or 'percent'. With
-    'own', the record's `write` has the format."""
+    """Format of a value: 'text', 'rate', 'bandwidth', 'ns', 'bytes', 'count', 'ratio' or 'seconds'. With 'own',
+    the record's `write` has the format."""
 
 
 ENGINE, REMARKS = Column("engine", "engine"), Column("remarks", "remarks")

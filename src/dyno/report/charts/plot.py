@@ -4,7 +4,7 @@ The library vl-convert draws Vega-Lite specifications as SVG or PNG, without a b
 import re
 import resource
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import NamedTuple
@@ -131,26 +131,17 @@ def check(run: Run, choice: Choice) -> Choice:
 
 
 def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
-    """Returns the panels with something to draw. If computing records is slow, panels beyond the limit get only their
-    first record, because they are counted but not drawn."""
-    places: set[tuple[object, ...]] = set()
+    """Returns the panels with something to draw."""
 
     def baseline(table: Table) -> str | None:
         # The default is the best of the chosen engines.
         chosen = (row.cell.row for row, _ in table.rows if row.cell.label in choice.engines)
         return choice.baseline or next(chosen, None)
 
-    def selector(record: Record) -> bool:
-        counted = chart.select and len(places) > display.PANELS and place(chart, record) in places
-        return choice.includes(record) and not counted
-
-    def records() -> Iterator[Record]:
-        # Records of a panel follow each other.
-        for record in chart.select_records(run, selector):
-            places.add(place(chart, record))
-            yield record
-
-    chosen = filter(choice.includes, bars.ratios_against(run, baseline)) if chart.name == "ratios" else records()
+    if chart.name == "ratios":
+        chosen: Iterable[Record] = filter(choice.includes, bars.ratios_against(run, baseline))
+    else:
+        chosen = chart.select_records(run, choice.includes)
     return [panel for panel in panels(chart, chosen) if any(not one["floor"] for one in panel.records)]
 
 

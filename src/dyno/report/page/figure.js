@@ -75,7 +75,7 @@ class Figure {
     const [drawn, all] = [this.shown, this.records].map((records) => new Set(records.map((one) => one.engine)).size);
     const which = this.chart.spans.length ? "first" : "best";
     return [
-      drawn < all && `The ${which} ${drawn} of ${grouped.format(all)} engines: others can be chosen above, the table has more.`,
+      drawn < all && `The ${which} ${drawn} of ${grouped(all)} engines: others can be chosen above, the table has more.`,
       "baseline" in (this.records[0] ?? {}) &&
         !run.baselines &&
         "Against the best of each place alone, since the run is large: dyno compare --baseline takes any.",

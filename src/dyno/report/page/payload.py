@@ -6,14 +6,14 @@ Static tables: all results as text, with counts of their doubts; plan, machine a
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
 from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.options import SEARCHED
 from dyno.report.charts import bars, plot, vega
-from dyno.report.charts.chart import Chart, Record, unit_of
+from dyno.report.charts.chart import Chart, Column, Record, unit_of
 from dyno.report.charts.chart import common as common_keys
 from dyno.report.tables import display, notes, units
 from dyno.report.tables.overview import Place, Ranking, phase_aliases, place
@@ -53,7 +53,10 @@ def of_run(
         records = (chart.brief if brief and chart.brief else chart.records)(run)
         # Packed as rows of values, with the names stored once.
         names = list(dict.fromkeys(key for record in records for key in record))
-        packed[chart.name] = {"names": names, "rows": [[record.get(key) for key in names] for record in records]}
+        rows_of_values = [
+            [*(record.get(key) for key in names), _format_figures(record, chart.columns)] for record in records
+        ]
+        packed[chart.name] = {"names": [*names, "texts"], "rows": rows_of_values}
         specs[chart.name] = {
             unit: chart.spec(notes.engines(run), unit) for unit in dict.fromkeys(map(unit_of, records))
         }
@@ -89,6 +92,33 @@ def of_run(
         "baselines": bars.has_all(run),
         "says": {chart.name: says for chart in charts if (says := chart.says(run))},
     }
+
+
+def _format_figures(record: Record, columns: Iterable[Column]) -> dict[str, str]:
+    """Returns the texts of the record's figures in the chart's table, by key. Unknown figures are left out."""
+    texts = {}
+    for column in columns:
+        value = record.get(column.key)
+        kind = record["write"] if column.kind == "own" else column.kind
+        if kind != "text" and value is not None:
+            texts[column.key] = _FORMATS[kind](value)
+    return texts
+
+
+def _format_number(value: float) -> str:
+    return f"{value:,.6f}".rstrip("0").removesuffix(".")
+
+
+_FORMATS: Mapping[str, Callable[[float], str]] = {
+    "rate": units.rate,
+    "bandwidth": units.bandwidth,
+    "ns": units.duration,
+    "bytes": units.size,
+    "ratio": units.ratio,
+    "count": _format_number,
+    "seconds": lambda seconds: f"{seconds:.4g} s",
+}
+"""Formats of figures, by the kind of their column."""
 
 
 def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, object]:

@@ -1,16 +1,25 @@
 // A chart's figures as a table, sorted by a click on a column.
 
+const grouped = (count) => count.toLocaleString("en-US");
+
 const SORTS = { none: "ascending", ascending: "descending", descending: "none" };
 
 function fillTable(region, chart, every, caption, most) {
   const columns = chart.columns.filter((column) => every.some((record) => filled(record[column.key])));
   const records = every.slice(0, most);
   const text =
-    every.length > most ? `${caption}. The first ${grouped.format(most)} of ${grouped.format(every.length)} rows: the CSV has all` : caption;
+    every.length > most ? `${caption}. The first ${grouped(most)} of ${grouped(every.length)} rows: the CSV has all` : caption;
   const body = el("tbody", {}, ...records.map((record) => row(record, columns)));
   const heads = columns.map((column) => heading(column, columns, body, records));
   const table = el("table", {}, el("caption", {}, text), el("thead", {}, el("tr", {}, ...heads)), body);
   region.replaceChildren(table);
+}
+
+const isNumber = (kind) => kind !== "text";
+
+/** Text of a cell in a chart's table. The texts of figures are part of the record. */
+function cellText(record, column) {
+  return isNumber(column.kind) ? record.texts[column.key] ?? UNKNOWN : record[column.key] ?? "";
 }
 
 const filled = (value) => value !== null && value !== undefined && value !== "";
