@@ -179,7 +179,7 @@ def _cell_row(row: Row, run: Run) -> dict[str, object]:
         "served_per_second": summary.served_per_second,
         **dict(zip(CPU_COLUMNS, (summary.client_cpu_ns, summary.server_cpu_ns), strict=True)),
         "write_amplification": summary.write_amplification,
-        **{f"account_{part}_ns": ns for part, ns in (_account_ns(row, run) or {}).items()},
+        **{f"account_{part}_ns": ns for part, ns in _account_ns(row, run).items()},
         "version": summary.version,
         "caveats": [caveat.code for caveat in summary.caveats],
         **{f"fact_{name}": value for name, value in summary.facts.items()},
@@ -411,11 +411,11 @@ def _rate(estimate: Estimate | None, unit: str) -> Rate | None:
     return Rate(estimate.median, estimate.low, estimate.high, f"{unit}/s")
 
 
-def _account_ns(row: Row, run: Run) -> dict[str, float] | None:
-    """Returns where the time of an item goes, by part; None if it is unknown."""
+def _account_ns(row: Row, run: Run) -> dict[str, float]:
+    """Returns where the time of an item goes, by part; empty if it is unknown."""
     account = make_account(run, row.summary)
     if account is None:
-        return None
+        return {}
     parts = {part: mean for part in account.parts if (mean := account.mean_ns(part)) is not None}
     return {TOTAL: account.mean_total_ns, **parts}
 

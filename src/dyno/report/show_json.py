@@ -100,8 +100,8 @@ class CellRow(Struct, frozen=True, kw_only=True):
     served_per_second: float | None
     """Operations done per second in an open loop."""
     cpu_ns_per_item: CPU
-    account_ns: Mapping[str, float] | None
-    """Where the time of an item goes: `total` and its parts, as means over the samples. Null if it is unknown."""
+    account_ns: Mapping[str, float]
+    """Where the time of an item goes: `total` and its parts, as means over the samples. Empty if it is unknown."""
     latency_ns: Latencies
     latency_by_kind_ns: Mapping[str, Latencies]
     latency_by_part_ns: Mapping[str, Latencies]
