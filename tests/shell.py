@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import pytest
 
-from dyno import results
+from dyno import registry, results
 from dyno.cli import commands, console
 from dyno.report import export
 
@@ -34,8 +34,11 @@ RECORDER = TESTS / "plugins" / "recorder"
 COMMAND = (sys.executable, "-m", "dyno")
 READING_FLAGS = {"--dry-run", "--help"}
 """Flags with which no command measures."""
-MEASURES = {"run", "capacity", "time"}
+MEASURES = {"run", "capacity", "time", "replicate"}
 """Commands whose trials have processes of their own, as for `dyno.run` in a user's process."""
+IN_THIS_PROCESS = MEASURES | commands.READS_ONLY | {"doctor", "publish"}
+READ_ONCE = ("PATH", "PYTHON", "LC_", "DYNO_", "_DYNO", "XDG_", "PIP_", "DASK_")
+"""Prefixes of variables that Python, Dyno or a library reads once in a process."""
 MARK = "DYNO_TEST_MARK"
 # Seconds; long enough for a busy machine, so a test that reaches it has failed.
 PATIENCE = 100.0
@@ -90,6 +93,33 @@ def run_in_this_process(
         return subprocess.CompletedProcess(words, status, out.read(), err.read())
 
 
+@contextlib.contextmanager
+def plugins_on_path(plugins: Sequence[Path]) -> Iterator[None]:
+    """Lets this process find the plug-ins, and forget them at the end."""
+    if not plugins:
+        yield
+        return
+    known = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        for path in reversed(plugins):
+            patch.syspath_prepend(path)
+        forget_declarations()
+        try:
+            yield
+        finally:
+            for name in sys.modules.keys() - known:
+                file = getattr(sys.modules[name], "__file__", None)
+                if file and Path(file).parent in plugins:
+                    del sys.modules[name]
+    forget_declarations()
+
+
+def forget_declarations() -> None:
+    for each in vars(registry).values():
+        if hasattr(each, "cache_clear") and each.__module__ == registry.__name__:
+            each.cache_clear()
+
+
 @dataclass
 class Shell:
     """A directory to run commands in, and a work directory beside it."""
@@ -117,22 +147,24 @@ class Shell:
     def dyno(self, *arguments: object) -> Ended:
         """Runs a command to its end, without a terminal: in this process if it reads, measures or sends
         requests."""
-        here = MEASURES | commands.READS_ONLY
         only_requests = arguments[:1] == ("http",) and "--while" not in arguments
-        if here.isdisjoint(arguments[:1]) and READING_FLAGS.isdisjoint(arguments) and not only_requests:
+        if IN_THIS_PROCESS.isdisjoint(arguments[:1]) and READING_FLAGS.isdisjoint(arguments) and not only_requests:
             return self.sh(*COMMAND, *arguments)
         return self.run_here(*arguments)
 
     def run_here(self, *arguments: object) -> Ended:
         """Runs a command in this process, which saves a second of processor time to start Python and import modules,
-        unless plug-ins or environment variables were given."""
-        if self.plugins or self.given:
+        unless it must read its environment anew."""
+        reads_anew = any(name.startswith(READ_ONCE) for name in self.given)
+        # A directory without metadata may have a sitecustomize.py, which only a new process imports.
+        if reads_anew or not all(any(path.glob("*-info")) for path in self.plugins):
             return self.sh(*COMMAND, *arguments)
-        ended = run_in_this_process(list(map(str, arguments)), self.home, self.environment())
+        with plugins_on_path(self.plugins):
+            ended = run_in_this_process(list(map(str, arguments)), self.home, self.environment())
         out, err = (io.TextIOWrapper(io.BytesIO(each)).read() for each in (ended.stdout, ended.stderr))
         return Ended(ended.returncode, out, err)
 
-    def sh(self, *words: object) -> Ended:
+    def sh(self, *words: object, patience: float | None = None) -> Ended:
         ended = subprocess.run(
             [str(word) for word in words],
             cwd=self.home,
@@ -140,7 +172,7 @@ class Shell:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience or PATIENCE,
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
