@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import pexpect
 import pytest
 
 from dyno import registry, results
@@ -176,6 +177,23 @@ class Shell:
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
+    def on_terminal(self, *words: str, columns: int = 160, **variables: str) -> tuple[int, str]:
+        """Runs a command under a pseudo-terminal. Returns its exit status and everything sent to the terminal,
+        control sequences included."""
+        child = pexpect.spawn(
+            words[0],
+            list(words[1:]),
+            cwd=str(self.home),
+            env={**self.environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8", **variables},
+            dimensions=(40, columns),
+            use_poll=True,
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+        child.expect(pexpect.EOF)
+        child.close()
+        return child.exitstatus, child.before
+
     @contextlib.contextmanager
     def started(self, *arguments: object) -> Iterator[subprocess.Popen[str]]:
         """Runs a command in the background, in its own session; kills whatever is left of it at the end."""
@@ -196,6 +214,25 @@ class Shell:
         finally:
             self.kill_strays()
             process.communicate()
+
+    # -- the engine `waiter` of the plug-in FAULTY ------------------------------------------------------------
+
+    @property
+    def gate(self) -> Path:
+        return self.home / "gate"
+
+    def close_gate(self, passing: int) -> None:
+        """Makes trials of `waiter` wait for `open_gate`, except the first `passing` ones."""
+        self.gate.mkdir()
+        self.plugins = [FAULTY]
+        self.given = {"FAULTY_GATE": str(self.gate), "FAULTY_FREE": str(passing)}
+
+    def at_gate(self) -> list[int]:
+        """Processes of the trials that have come to the gate."""
+        return [int(path.name.rpartition("-")[2]) for path in self.gate.glob("arrived-*")]
+
+    def open_gate(self) -> None:
+        (self.gate / "open").touch()
 
     # -- state afterwards -----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from madeup_runs import MadeUpRuns
-from shell import FAULTY, Shell, small, wait_for
+from shell import Shell, small, wait_for
 
 from dyno.options import RunRequest
 from dyno.results import Run
@@ -304,13 +304,11 @@ def test_timed_out_until_run_names_a_wide_row(shell: Shell) -> None:
 
 
 def test_sigint_leaves_until_run_incomplete_and_resumable(shell: Shell) -> None:
-    gate = shell.home / "gate"
-    gate.mkdir()
-    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
+    shell.close_gate(passing=1)
     wish = ("--until", "100%", "--within", 20)
     command = ("run", "records", "-e", "waiter", *small(samples=3), *wish, "-o", shell.file)
     with shell.started(*command) as process:
-        assert wait_for(lambda: len(list(gate.glob("arrived-*"))) == 2), process.poll()
+        assert wait_for(lambda: len(shell.at_gate()) == 2), process.poll()
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate()
     completed = shell.trial_lines()
@@ -320,7 +318,7 @@ def test_sigint_leaves_until_run_incomplete_and_resumable(shell: Shell) -> None:
     assert told(shell, f"Not complete: {completed} trials of {planned} have ended")
     before = shell.file.read_bytes()
 
-    (gate / "open").touch()
+    shell.open_gate()
     ended = shell.dyno(*command, "--resume")
     assert ended.status == 0, ended
     assert shell.file.read_bytes().startswith(before)
