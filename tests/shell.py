@@ -24,6 +24,7 @@ import pytest
 
 from dyno import registry, results
 from dyno.cli import commands, console
+from dyno.contracts import passwords
 from dyno.report import export
 
 # On a disk by convention, while /tmp may be in memory.
@@ -85,6 +86,8 @@ def run_in_this_process(
             os.dup2(file.fileno(), descriptor)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             stack.callback(signal.signal, number, signal.getsignal(number))
+        # A process reads the variable of an address once, and removes it.
+        passwords._of_variable.cache_clear()
         console.prepare()
         status = commands.run_command(words)
         for stream in (sys.stdout, sys.stderr):
