@@ -1,6 +1,7 @@
 """`dyno time` beside hyperfine, and how sure its verdicts are.
 
     python benchmarks/timing.py [--hyperfine PROGRAM] [--turns N] [--runs N] [--seconds 0.005,0.05,0.5] [--blocks N]
+        [--planted N]
 
 Each turn measures the same command by both, in alternating order: a sleep, and a loop of the shell that keeps a core
 busy until its time is over. A loop of fixed work would take 40 % more or less from turn to turn on a shared machine,
@@ -49,6 +50,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", default="0.005,0.05,0.5", help="durations of the commands")
     parser.add_argument("--blocks", type=int, default=1_000, metavar="N", help="blocks of equal commands")
+    parser.add_argument("--planted", type=int, metavar="N", help="blocks of the slower command; default: dyno time's")
     options = parser.parse_args()
     kept = True
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
@@ -59,7 +61,7 @@ def main() -> int:
         else:
             print(f"hyperfine is not installed ({options.hyperfine}): this part is left out")
         kept &= alike(options.blocks, Path(home))
-        kept &= planted(Path(home))
+        kept &= planted(options.planted, Path(home))
     return 0 if kept else 1
 
 
@@ -121,9 +123,10 @@ def alike(blocks: int, home: Path) -> bool:
     return wrong <= FALSE * len(chunks)
 
 
-def planted(home: Path) -> bool:
+def planted(blocks: int | None, home: Path) -> bool:
+    samples = [] if blocks is None else ["--samples", str(blocks)]
     begin = time.monotonic()
-    path = by_dyno(["sleep 0.05", "sleep 0.0515"], home)
+    path = by_dyno(["sleep 0.05", "sleep 0.0515", *samples], home)
     took = time.monotonic() - begin
     one, other = (speeds(row, THROUGHPUT) for row in rows(path))
     verdict = compare_pairs([(one[block], other[block]) for block in one.keys() & other.keys()], margin=0.01)

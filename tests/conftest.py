@@ -8,13 +8,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
+from data_directories import TEMPLATES, copy_data_directories
 from durations import Durations
 from hypothesis import HealthCheck, settings
 from rooms import deselect_other_rooms
 from shell import DISK, Shell
+
+from dyno.cli import doctor
+from dyno.host import keep_awake
+from dyno.runner import parent
+from dyno.runner.worker_pool import WorkerPools
 
 with suppress(ImportError):
     # A trial has only one engine's libraries in its process, but a process of tests has all of them. The library of
@@ -47,6 +54,31 @@ def shared_servers() -> Iterator[None]:
     stores = sys.modules.get("stores")
     if stores is not None:
         stores.SHARING.close()
+
+
+INSTANT = 0.05
+"""Seconds for which a run in a test's process observes the machine."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shortcuts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """In a test's process, servers copy their data directories, and a run observes the machine for an instant,
+    measures its wakeups once for all tests, and starts one fork server for all blocks."""
+    renew = WorkerPools.renew
+    wakeups_once = cache(lambda seconds: keep_awake.wakeups(INSTANT))
+
+    def renew_once(pools: WorkerPools, block: int | None = None) -> None:
+        if block is None or not pools._by_executable:
+            renew(pools, block or 0)
+
+    with directory_on_disk(tmp_path_factory.mktemp("templates")) as templates, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(TEMPLATES, str(templates))
+        copy_data_directories()
+        for module in (parent, doctor):
+            patch.setattr(module, "PRESSURE_SECONDS", INSTANT)
+            patch.setattr(module, "wakeups", wakeups_once)
+        patch.setattr(WorkerPools, "renew", renew_once)
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

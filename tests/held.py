@@ -23,6 +23,10 @@ Options = Mapping[str, Sequence[Mapping[str, str]]]
 """Maps an engine to the options to test at its default tier, in addition to its default options."""
 
 
+CHECKS = "dyno.suites.{}.conformance"
+"""The module of a port's checks."""
+
+
 @dataclass(frozen=True)
 class Store:
     """An engine at a tier, with options."""
@@ -85,15 +89,14 @@ def unstored(spec: EngineSpec, port: str, home: Path) -> Callable[[str], Abstrac
 
 
 def holds(store: Store, place: Path, *, port: str, look: str) -> None:
-    """Asserts that every check of the port passes except the engine's gaps, and that the engine reports its version,
-    settings and files for the store `look`, which one of the checks creates.
+    """Asserts that every check of the port passes except the engine's gaps. One of the checks creates the store
+    `look`, for which the engine reports its version, settings and files.
     """
     store.need()
-    checks = f"dyno.suites.{port}.conformance"
     job = {
         "engine": store.spec.name,
         "port": port,
-        "checks": checks,
+        "checks": CHECKS.format(port),
         "tier": store.tier.value,
         "options": dict(store.given),
         "home": str(place),
@@ -109,14 +112,18 @@ def holds(store: Store, place: Path, *, port: str, look: str) -> None:
         timeout=250,
     )
     assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout.splitlines()[-1])
+    assert_only_gaps(store.spec, store.tier, json.loads(done.stdout.splitlines()[-1]))
+
+
+def assert_only_gaps(spec: EngineSpec, tier: Tier, results: dict[str, Any]) -> None:
+    """Asserts that only the engine's gaps failed, and that it reported its version, settings and files."""
     version, settings, files = (results.pop(name) for name in ("version", "settings", "files"))
-    gaps = {gap.check for gap in store.spec.gaps}
+    gaps = {gap.check for gap in spec.gaps}
     failed = {name: why for name, why in results.items() if why is not None}
     assert {name: why for name, why in failed.items() if name not in gaps} == {}
     assert gaps <= set(failed), "a gap that works now: unmark it"
     assert any(character.isdigit() for character in version)
-    wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
+    wanted = {name: str(value) for name, value in spec.tiers[tier].items()}
     assert {name: str(value) for name, value in settings.items() if name in wanted} == wanted
     # At tier volatile a database may be in memory.
-    assert bool(files) != store.spec.in_memory or store.tier is Tier.VOLATILE
+    assert bool(files) != spec.in_memory or tier is Tier.VOLATILE

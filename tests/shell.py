@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import pexpect
 import pytest
 
-from dyno import results
+from dyno import registry, results
 from dyno.cli import commands, console
+from dyno.contracts import passwords
 from dyno.report import export
 
 # On a disk by convention, while /tmp may be in memory.
@@ -34,8 +36,11 @@ RECORDER = TESTS / "plugins" / "recorder"
 COMMAND = (sys.executable, "-m", "dyno")
 READING_FLAGS = {"--dry-run", "--help"}
 """Flags with which no command measures."""
-MEASURES = {"run", "capacity", "time"}
+MEASURES = {"run", "capacity", "time", "replicate"}
 """Commands whose trials have processes of their own, as for `dyno.run` in a user's process."""
+IN_THIS_PROCESS = MEASURES | commands.READS_ONLY | {"doctor", "publish"}
+READ_ONCE = ("PATH", "PYTHON", "LC_", "DYNO_", "_DYNO", "XDG_", "PIP_", "DASK_")
+"""Prefixes of variables that Python, Dyno or a library reads once in a process."""
 MARK = "DYNO_TEST_MARK"
 # Seconds; long enough for a busy machine, so a test that reaches it has failed.
 PATIENCE = 100.0
@@ -81,6 +86,8 @@ def run_in_this_process(
             os.dup2(file.fileno(), descriptor)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             stack.callback(signal.signal, number, signal.getsignal(number))
+        # A process reads the variable of an address once, and removes it.
+        passwords._of_variable.cache_clear()
         console.prepare()
         status = commands.run_command(words)
         for stream in (sys.stdout, sys.stderr):
@@ -88,6 +95,33 @@ def run_in_this_process(
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(words, status, out.read(), err.read())
+
+
+@contextlib.contextmanager
+def plugins_on_path(plugins: Sequence[Path]) -> Iterator[None]:
+    """Lets this process find the plug-ins, and forget them at the end."""
+    if not plugins:
+        yield
+        return
+    known = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        for path in reversed(plugins):
+            patch.syspath_prepend(path)
+        forget_declarations()
+        try:
+            yield
+        finally:
+            for name in sys.modules.keys() - known:
+                file = getattr(sys.modules[name], "__file__", None)
+                if file and Path(file).parent in plugins:
+                    del sys.modules[name]
+    forget_declarations()
+
+
+def forget_declarations() -> None:
+    for each in vars(registry).values():
+        if hasattr(each, "cache_clear") and each.__module__ == registry.__name__:
+            each.cache_clear()
 
 
 @dataclass
@@ -117,22 +151,24 @@ class Shell:
     def dyno(self, *arguments: object) -> Ended:
         """Runs a command to its end, without a terminal: in this process if it reads, measures or sends
         requests."""
-        here = MEASURES | commands.READS_ONLY
         only_requests = arguments[:1] == ("http",) and "--while" not in arguments
-        if here.isdisjoint(arguments[:1]) and READING_FLAGS.isdisjoint(arguments) and not only_requests:
+        if IN_THIS_PROCESS.isdisjoint(arguments[:1]) and READING_FLAGS.isdisjoint(arguments) and not only_requests:
             return self.sh(*COMMAND, *arguments)
         return self.run_here(*arguments)
 
     def run_here(self, *arguments: object) -> Ended:
         """Runs a command in this process, which saves a second of processor time to start Python and import modules,
-        unless plug-ins or environment variables were given."""
-        if self.plugins or self.given:
+        unless it must read its environment anew."""
+        reads_anew = any(name.startswith(READ_ONCE) for name in self.given)
+        # A directory without metadata may have a sitecustomize.py, which only a new process imports.
+        if reads_anew or not all(any(path.glob("*-info")) for path in self.plugins):
             return self.sh(*COMMAND, *arguments)
-        ended = run_in_this_process(list(map(str, arguments)), self.home, self.environment())
+        with plugins_on_path(self.plugins):
+            ended = run_in_this_process(list(map(str, arguments)), self.home, self.environment())
         out, err = (io.TextIOWrapper(io.BytesIO(each)).read() for each in (ended.stdout, ended.stderr))
         return Ended(ended.returncode, out, err)
 
-    def sh(self, *words: object) -> Ended:
+    def sh(self, *words: object, patience: float | None = None) -> Ended:
         ended = subprocess.run(
             [str(word) for word in words],
             cwd=self.home,
@@ -140,9 +176,26 @@ class Shell:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience or PATIENCE,
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+    def on_terminal(self, *words: str, columns: int = 160, **variables: str) -> tuple[int, str]:
+        """Runs a command under a pseudo-terminal. Returns its exit status and everything sent to the terminal,
+        control sequences included."""
+        child = pexpect.spawn(
+            words[0],
+            list(words[1:]),
+            cwd=str(self.home),
+            env={**self.environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8", **variables},
+            dimensions=(40, columns),
+            use_poll=True,
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+        child.expect(pexpect.EOF)
+        child.close()
+        return child.exitstatus, child.before
 
     @contextlib.contextmanager
     def started(self, *arguments: object) -> Iterator[subprocess.Popen[str]]:
@@ -164,6 +217,25 @@ class Shell:
         finally:
             self.kill_strays()
             process.communicate()
+
+    # -- the engine `waiter` of the plug-in FAULTY ------------------------------------------------------------
+
+    @property
+    def gate(self) -> Path:
+        return self.home / "gate"
+
+    def close_gate(self, passing: int) -> None:
+        """Makes trials of `waiter` wait for `open_gate`, except the first `passing` ones."""
+        self.gate.mkdir()
+        self.plugins = [FAULTY]
+        self.given = {"FAULTY_GATE": str(self.gate), "FAULTY_FREE": str(passing)}
+
+    def at_gate(self) -> list[int]:
+        """Processes of the trials that have come to the gate."""
+        return [int(path.name.rpartition("-")[2]) for path in self.gate.glob("arrived-*")]
+
+    def open_gate(self) -> None:
+        (self.gate / "open").touch()
 
     # -- state afterwards -----------------------------------------------------------------------------------
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 from documentation import named, read, sections
 from facts import differences, keys
+from shell import Shell, small
 
 from dyno.cli import commands as cli
 from dyno.report.charts.vega import VERDICTS
@@ -21,17 +20,13 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def runs(shared_shell: Shell) -> tuple[Path, Path]:
     """A run of two rows of one tier in two phases, and a made-up run on another machine, where one row has another
     option."""
-    place = tmp_path_factory.mktemp("compared")
-    before, after = place / "before.json", place / "after.json"
-    words = [
-        *("run", "records", "-e", "sqlite,sqlite:cache_mib=8", "-p", "records=200", "--samples", "3"),
-        *("--phases", "insert-blind-indices,rand-key", "-o", str(before), "--work", str(place / "work")),
-    ]
-    done = subprocess.run([sys.executable, "-m", "dyno", *words], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
+    before, after = shared_shell.home / "before.json", shared_shell.home / "after.json"
+    chosen = small(param_records=200, samples=3, phases="insert-blind-indices,rand-key")
+    ended = shared_shell.dyno("run", "records", "-e", "sqlite,sqlite:cache_mib=8", *chosen, "-o", before)
+    assert ended.status == 0, ended
     first, *rest = before.read_text().splitlines()
     header = json.loads(first)
     header["host"]["system"]["kernel"] = "another"

@@ -9,12 +9,11 @@ import io
 import re
 from pathlib import Path
 
-import pexpect
 import pytest
 from madeup import an_attempt
 from rich.console import Console
 from rich.progress import Progress
-from shell import COMMAND, FAULTY, PATIENCE, TESTS, Shell, small
+from shell import COMMAND, FAULTY, TESTS, Shell, small
 
 from dyno.cli.progress import Display, Plain
 from dyno.contracts.model import Trial
@@ -29,24 +28,6 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 TABLE = re.compile(r"engine +get")
 
 
-def on_terminal(shell: Shell, *words: str, columns: int = 160) -> tuple[int, str]:
-    """Runs a command. Returns its exit status and everything sent to the terminal, control sequences included."""
-    environment = {**shell.environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    child = pexpect.spawn(
-        words[0],
-        list(words[1:]),
-        cwd=str(shell.home),
-        env=environment,
-        dimensions=(40, columns),
-        use_poll=True,
-        encoding="utf-8",
-        timeout=PATIENCE,
-    )
-    child.expect(pexpect.EOF)
-    child.close()
-    return child.exitstatus, child.before
-
-
 def plain(sent: str) -> str:
     return CONTROL.sub("", sent)
 
@@ -54,7 +35,7 @@ def plain(sent: str) -> str:
 @pytest.fixture(scope="module")
 def sent(shared_shell: Shell) -> str:
     """Everything that a run sends to a terminal of 80 columns."""
-    status, sent = on_terminal(shared_shell, *RUN, columns=80)
+    status, sent = shared_shell.on_terminal(*RUN, columns=80)
     assert status == 0
     return sent
 
@@ -82,14 +63,14 @@ def test_progress_is_erased_before_the_table(sent: str) -> None:
 def test_failures_are_shown_during_the_run(shell: Shell) -> None:
     shell.plugins = [FAULTY]
     run = [*COMMAND, "run", "records", "-e", "refuser,memory", *small(samples=1), "-o", "r.json"]
-    status, sent = on_terminal(shell, *run)
+    status, sent = shell.on_terminal(*run)
     assert status == 1
     progress, _, _ = plain(sent).partition("records: records=300")
     assert "refuser, block 1: refused: this engine does not feel like it" in progress
 
 
 def test_redirected_stdout_has_the_table_alone(shell: Shell) -> None:
-    status, sent = on_terminal(shell, "bash", "-c", f"exec {' '.join(RUN)} > out.txt")
+    status, sent = shell.on_terminal("bash", "-c", f"exec {' '.join(RUN)} > out.txt")
     assert status == 0
     assert re.search(r"about \d:\d\d left", plain(sent))
     assert not TABLE.search(plain(sent))
@@ -100,7 +81,7 @@ def test_redirected_stdout_has_the_table_alone(shell: Shell) -> None:
 
 
 def test_redirected_stderr_has_no_progress(shell: Shell) -> None:
-    status, sent = on_terminal(shell, "bash", "-c", f"exec {' '.join(RUN)} 2> err.txt")
+    status, sent = shell.on_terminal("bash", "-c", f"exec {' '.join(RUN)} 2> err.txt")
     assert status == 0
     assert Path(shell.home, "err.txt").read_text() == "Written to r.json\n"
     assert TABLE.search(plain(sent))
@@ -132,7 +113,7 @@ def test_engine_text_is_escaped_on_a_terminal(shell: Shell) -> None:
     """Engines' texts are neither markup nor control sequences."""
     shell.plugins = [TESTS / "plugins" / "gossip"]
     words = ("-e", "memory,talker:fails=harmful", *small(samples=1, retries=0), "-o", "r.json")
-    status, sent = on_terminal(shell, *COMMAND, "run", "records", *words)
+    status, sent = shell.on_terminal(*COMMAND, "run", "records", *words)
     assert status == 1, sent
     assert "block 1: error: OSError: \\x1b[31mred\\x1b]0;title" in plain(sent)
     assert "[/red]" in sent and "\x1b]0;" not in sent and "\u202e" not in sent

@@ -47,7 +47,7 @@ TINY = {
     "peers": "--operations 2000",
     "storing": "--samples 1 --seconds 0.1 --inflight 1 --requests 20",
     "thin": "redis --clients 1 --turns 1 --seconds 0.1 --records 200",
-    "timing": "--turns 1 --runs 10 --seconds 0.005 --blocks 2",
+    "timing": "--turns 1 --runs 10 --seconds 0.005 --blocks 2 --planted 4",
     "transactions": "--engines postgresql --clients 1 --phases point-select --pairs 1 --seconds 1",
     "waking": "redis --turns 1 --seconds 0.1 --records 200",
 }

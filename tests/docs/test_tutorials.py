@@ -1,16 +1,16 @@
 """Runs each tutorial, with fewer and smaller trials (SHORTER) or, by `make nightly`, as written: its blocks in order,
 in an empty directory. Checks key facts of what it prints.
 
-A shell block runs in bash, which stops at the first failure. A block of another language whose first line is a
-comment that names a file is saved as that file. A `text` block shows what a reader sees; its figures differ from
-machine to machine, so FACTS has what must be the same.
+A shell block runs in bash, which stops at the first failure; with smaller trials, plain commands of Dyno run in the
+test's process. A block of another language whose first line is a comment that names a file is saved as that file. A
+`text` block shows what a reader sees; its figures differ from machine to machine, so FACTS has what must be the same.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from documentation import DOCS, blocks, contents, files
 from needed import require, unavailable
+from shell import Shell
 
 from dyno import registry
 from dyno.contracts.model import UsageError
@@ -26,6 +27,8 @@ from dyno.host import confine
 
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.timeout(900)]
 
+LONGEST_BLOCK = 900.0
+"""Seconds."""
 PAGES = sorted((DOCS / "tutorials").glob("*.md"))
 NEEDED = {
     "two-settings": ["postgresql", "redis", "valkey"],
@@ -136,6 +139,22 @@ def shorten(text: str, replacements: dict[str, str]) -> str:
     return text
 
 
+def run_block(shell: Shell, text: str, in_this_process: bool) -> str:
+    """Returns the output of a shell block. Its plain commands of Dyno may run in this process."""
+    parts = [text]
+    if in_this_process and not text.startswith("for "):
+        parts = text.replace("\\\n", " ").splitlines()
+    output = ""
+    for part in parts:
+        if in_this_process and re.fullmatch(r"dyno [^|&>;]*", part):
+            ended = Shell(shell.home, shell.work).dyno(*shlex.split(part)[1:])
+        else:
+            ended = shell.sh("bash", "-eo", "pipefail", "-c", f"exec 2>&1\n{part}", patience=LONGEST_BLOCK)
+        output += ended.out + ended.err
+        assert ended.status == 0, f"{part}\n{output}"
+    return output
+
+
 @pytest.mark.parametrize("sizes", ["shorter", pytest.param("as-written", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_tutorial_commands_succeed_and_print_expected_facts(
@@ -152,22 +171,11 @@ def test_tutorial_commands_succeed_and_print_expected_facts(
                 pass
         except (UsageError, confine.CannotConfine) as error:
             unavailable(str(error))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "DYNO_WORK": str(place)}
+    shell = Shell(tmp_path, place, given={"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"})
     output, began = "", time.monotonic()
     for block in blocks(text):
         if block.language == "sh":
-            done = subprocess.run(
-                ["bash", "-eo", "pipefail", "-c", block.text],
-                cwd=tmp_path,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            assert done.returncode == 0, f"{block.text}\n{done.stdout}"
-            output += done.stdout
+            output += run_block(shell, block.text, in_this_process=sizes == "shorter")
         for name, content in files(f"```{block.language}\n{block.text}```").items():
             (tmp_path / name).write_text(content)
     record_property("seconds", round(time.monotonic() - began, 1))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import FAULTY, Shell, is_one_line, small, wait_for
+from shell import Shell, is_one_line, small, wait_for
 
 from dyno.host import keep_awake
 from dyno.host.keep_awake import CannotKeepAwake
@@ -40,11 +40,8 @@ pytestmark = [
 
 @pytest.fixture
 def shell(shell: Shell) -> Shell:
-    """The `waiter` engine's first trial passes; its second waits until the file `open` is in the gate."""
-    gate = shell.home / "gate"
-    gate.mkdir()
-    shell.plugins = [FAULTY]
-    shell.given = {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
+    """The first trial of the engine `waiter` passes; its second waits for `open_gate`."""
+    shell.close_gate(passing=1)
     return shell
 
 
@@ -52,7 +49,7 @@ def shell(shell: Shell) -> Shell:
 def waiting(shell: Shell) -> Iterator[subprocess.Popen[str]]:
     """A run with its cores kept awake, in the middle of a trial."""
     with shell.started(*PLAN, "--awake", "-o", shell.file) as process:
-        arrived = wait_for(lambda: len(list((shell.home / "gate").glob("arrived-*"))) == 2)
+        arrived = wait_for(lambda: len(shell.at_gate()) == 2)
         assert arrived, process.poll()
         yield process
 
@@ -86,7 +83,7 @@ def test_idle_process_runs_on_each_core_outside_trials(shell: Shell) -> None:
         if Path("/proc/self/autogroup").exists():
             # If the kernel balances sessions against each other, their session has the least weight.
             assert {Path(f"/proc/{pid}/autogroup").read_text().split()[-1] for pid in idle} == {"19"}
-        (shell.home / "gate" / "open").touch()
+        shell.open_gate()
         process.communicate()
         assert process.returncode == 0
         assert shell.strays() == []
@@ -122,7 +119,7 @@ def test_trial_is_discarded_when_an_idle_process_dies(shell: Shell) -> None:
         before, found = shell.trial_lines(), idlers(shell)
         os.kill(next(iter(found)), signal.SIGKILL)
         assert wait_for(lambda: not idlers(shell), seconds=10), "the others end, too"
-        (shell.home / "gate" / "open").touch()
+        shell.open_gate()
         out, err = process.communicate()
         assert (process.returncode, out) == (2, "")
         assert (

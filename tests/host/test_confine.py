@@ -152,14 +152,11 @@ def test_confined_run_reports_limit_and_leaves_no_group(shell: Shell) -> None:
     assert json.loads(shell.file.read_text().splitlines()[0])["plan"]["confine"] == 256 * MIB
     assert groups() == before and shell.left() == []
     # While the trial runs, its process is in the group.
-    shell.plugins = [FAULTY]
-    gate = shell.home / "gate"
-    gate.mkdir()
-    shell.given = {"FAULTY_GATE": str(gate), "FAULTY_FREE": "0"}
+    shell.close_gate(passing=0)
     asked = ("run", "records", "-e", "waiter", *small(confine=0.25, samples=1), "-o", "w.json")
     with shell.started(*asked) as process:
-        assert wait_for(lambda: list(gate.glob("arrived-*")))
-        (arrived,) = (int(path.name.partition("-")[2]) for path in gate.glob("arrived-*"))
+        assert wait_for(shell.at_gate)
+        (arrived,) = shell.at_gate()
         (group,) = groups() - before
         assert str(arrived) in (group / "cgroup.procs").read_text().split()
         process.send_signal(signal.SIGINT)
@@ -195,17 +192,14 @@ def test_prepared_inputs_fit_beside_the_engine(shell: Shell) -> None:
 @needs_groups
 def test_next_run_removes_group_of_killed_run(shell: Shell) -> None:
     before = groups()
-    shell.plugins = [FAULTY]
-    gate = shell.home / "gate"
-    gate.mkdir()
-    shell.given = {"FAULTY_GATE": str(gate), "FAULTY_FREE": "0"}
+    shell.close_gate(passing=0)
     asked = ("run", "records", "-e", "waiter", *small(confine=0.25, samples=1), "-o", "w.json")
     with shell.started(*asked) as process:
-        assert wait_for(lambda: list(gate.glob("arrived-*")))
+        assert wait_for(shell.at_gate)
         process.kill()
         process.wait(60)
         assert len(groups() - before) == 1
-        (gate / "open").touch()
+        shell.open_gate()
         status, _, err = shell.dyno("run", "records", "-e", "memory", *small(samples=1), "-o", shell.file)
         assert status == 0, err
         assert groups() == before

@@ -49,14 +49,14 @@ def machines(shared_machines: Machines) -> Iterator[Machines]:
     shared_machines.restart_ended()
 
 
-def command(shell: Shell, machines: Machines, engine: str, **plan: object) -> list[object]:
+def command(shell: Shell, machines: Machines, *engines: str, **plan: object) -> list[object]:
     chosen = {"samples": 1, "retries": 0, "param_records": 500, "phases": "mixed", "clients": 4, **plan}
     words = small(**chosen)
     if "duration" in chosen:
         at = words.index("--budget")
         del words[at : at + 2]
     return [
-        *("run", "records", "-e", f"{engine}:listen={HERE}", *words),
+        *("run", "records", "-e", ",".join(f"{engine}:listen={HERE}" for engine in engines), *words),
         *("--load-from", machines.address, "--plain-tcp", "-o", shell.file),
     ]
 
@@ -69,40 +69,34 @@ def left_behind(machines: Machines) -> list[str]:
 
 @pytest.mark.claim("Clients on other machines are counted, checked and verified like those here")
 @pytest.mark.parametrize("load", ["library", "native"])
-@pytest.mark.parametrize("engine", SERVERS)
-def test_clients_on_two_machines_form_one_sample(shell: Shell, machines: Machines, engine: str, load: str) -> None:
-    require(registry.engine(engine))
-    pace = {"rate": 400, "duration": 1} if load == "native" else {"duration": 1}
-    ended = shell.dyno(*command(shell, machines, engine, load=load, **pace))
+def test_clients_on_two_machines_form_one_sample(shell: Shell, machines: Machines, load: str) -> None:
+    for engine in SERVERS:
+        require(registry.engine(engine))
+    pace = {"rate": 400} if load == "native" else {"phases": "rand-key,mixed"}
+    ended = shell.dyno(*command(shell, machines, *SERVERS, load=load, duration=1, **pace))
     assert ended.status == 0, ended
-    (attempt,) = shell.attempts()
-    (sample,) = attempt["samples"]
-    assert sample["void"] is None and sample["load"] == load
-    told: dict[str, Any] = sample["machines"]
-    assert sorted(told) == ["one", "two"]
-    assert [each["clients"] for each in told.values()] == [2, 2]
-    assert sum(each["operations"] for each in told.values()) == sample["operations"] > 0
-    assert sample["checked"] >= sample["operations"] - sample["errors"]
-    by_machine = [b64decode(histogram) for histogram in sample["by_machine"].values()]
-    assert percentiles(by_machine) == percentiles([b64decode(sample["histogram"])])
-    assert all(percentiles([histogram])["p50"] for histogram in by_machine)
-    assert attempt["settings"]["transport"] == "tcp"
-    assert attempt["settings"]["tls"] is (load == "library")
-    for each in told.values():
-        # One clock for all machines of the test.
-        assert abs(each["offset_ns"]) <= each["uncertainty_ns"] + 1_000_000
-        assert each["round_trip_ns"] > 0 and each["cpu_ns"] > 0
+    for engine in SERVERS:
+        (attempt,) = shell.attempts(engine)
+        *reads, sample = attempt["samples"]
+        # In a closed loop, the clock stops for inputs and checks between batches. Reads run in a single one.
+        assert all(read["elapsed_ns"] > 0.9 * read["wall_ns"] for read in reads)
+        assert sample["void"] is None and sample["load"] == load
+        told: dict[str, Any] = sample["machines"]
+        assert sorted(told) == ["one", "two"]
+        assert [each["clients"] for each in told.values()] == [2, 2]
+        assert sum(each["operations"] for each in told.values()) == sample["operations"] > 0
+        assert sample["checked"] >= sample["operations"] - sample["errors"]
+        by_machine = [b64decode(histogram) for histogram in sample["by_machine"].values()]
+        assert percentiles(by_machine) == percentiles([b64decode(sample["histogram"])])
+        assert all(percentiles([histogram])["p50"] for histogram in by_machine)
+        assert attempt["settings"]["transport"] == "tcp"
+        assert attempt["settings"]["tls"] is (load == "library")
+        for each in told.values():
+            # One clock for all machines of the test.
+            assert abs(each["offset_ns"]) <= each["uncertainty_ns"] + 1_000_000
+            assert each["round_trip_ns"] > 0 and each["cpu_ns"] > 0
     assert shell.left() == []
     assert left_behind(machines) == []
-
-
-def test_remote_closed_loop_reads_run_in_one_batch(shell: Shell, machines: Machines) -> None:
-    require(registry.engine("postgresql"))
-    ended = shell.dyno(*command(shell, machines, "postgresql", phases="rand-key", duration=2, load="library"))
-    assert ended.status == 0, ended
-    (sample,) = shell.attempts()[0]["samples"]
-    # The clock stops for inputs and checks between batches.
-    assert sample["elapsed_ns"] > 0.9 * sample["wall_ns"]
 
 
 KILLED = {"one": "lost one", "child": "the process of its clients ended", "scheduler": "lost"}
@@ -115,7 +109,7 @@ def test_killed_remote_process_is_named_in_failed_trial(shell: Shell, machines: 
     words = command(shell, machines, "redis", duration=200, rate=100)
     with shell.started(*words) as process:
         assert wait_for(lambda: machines.children("one") and machines.children("two"))
-        time.sleep(random.uniform(0.5, 2))
+        time.sleep(random.uniform(0.1, 1))
         if what == "child":
             (child,) = machines.children("one")
             os.kill(child, signal.SIGKILL)
@@ -150,15 +144,6 @@ def test_invalid_load_from_is_a_one_line_error(shell: Shell, words: list[str], s
     assert not shell.file.exists()
 
 
-def test_unreachable_scheduler_is_named_in_the_error(shell: Shell) -> None:
-    require(registry.engine("redis"))
-    words = ["run", "records", "-e", f"redis:listen={HERE}", *small(samples=1, retries=0), "--phases", "mixed"]
-    ended = shell.dyno(*words, "--load-from", "tcp://127.0.0.1:1", "--plain-tcp", "-o", shell.file)
-    assert ended.status == 3
-    (attempt,) = shell.attempts()
-    assert attempt["outcome"] == "error" and "can't reach the scheduler" in attempt["why"]
-
-
 def test_tls_scheduler_needs_client_certificate(shell: Shell, tmp_path: Path) -> None:
     require(registry.engine("redis"))
     if not Path("/usr/bin/openssl").exists():
@@ -169,7 +154,7 @@ def test_tls_scheduler_needs_client_certificate(shell: Shell, tmp_path: Path) ->
     try:
         words = [word for word in command(shell, running, "redis") if word != "--plain-tcp"]
         without = shell.dyno(*words)
-        assert without.status == 3 and "can't reach" in shell.attempts()[0]["why"]
+        assert without.status == 3 and "can't reach the scheduler" in shell.attempts()[0]["why"]
         shell.given.update(running.client)
         ended = shell.dyno(*words, "--overwrite")
         assert ended.status == 0, ended

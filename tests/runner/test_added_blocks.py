@@ -7,93 +7,32 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from madeup import a_sample, an_attempt
-from shell import FAULTY, Shell, small, wait_for
+from madeup_runs import MadeUpRuns
+from shell import Shell, small, wait_for
 
-from dyno import results
 from dyno.options import RunRequest
-from dyno.results import Attempt, Run
+from dyno.results import Run
 from dyno.runner import parent, plan
-from dyno.runner.parent import ProgressListener, StopRule
-from dyno.stats.decisions import find_undecided_rows
 from dyno.stats.summary import unsure_floors, widest
 
 pytestmark = pytest.mark.usefixtures("processes")
 
 # -- with made-up trials, and a clock that the test moves ----------------------------------------------
 
-
 MOST = parent.FLOOR_MOST
 
 
-class Watching(ProgressListener):
-    """Records progress events."""
-
-    def __init__(self) -> None:
-        self.added: list[tuple[int, str]] = []
-        self.trials: list[int] = []
-
-    def trial(self, cell: Any, trial: Any, attempt: int) -> None:
-        self.trials.append(trial.block)
-
-    def extended(self, blocks: int, why: str, cells: Any = None) -> None:
-        self.added.append((blocks, why))
-
-
-class House:
-    """Runs with made-up trials, whose durations (on a made-up clock) and rates the test sets."""
-
-    def __init__(self, home: Path, patch: pytest.MonkeyPatch) -> None:
-        self.home, self.file, self.now = home, home / "r.json", 0.0
-        self.seconds: Callable[[int], float] = lambda block: 1.0
-        self.rate: Callable[[int], float] = lambda block: 1_000.0
-        self.floor_rate: Callable[[int], float] | None = None
-        self.stop_at: tuple[int, int] | None = None
-        patch.setattr(parent, "run_trial", self._trial)
-        # Gives every block a trial of the null engine too; tests below check the limit.
-        patch.setattr(parent, "FLOOR_MOST", 99)
-        patch.setattr(parent, "time", SimpleNamespace(monotonic=lambda: self.now))
-
-    def _trial(self, made: Any, cell: Any, trial: Any, number: int, *_: Any) -> Attempt:
-        if (trial.block, trial.cell) == self.stop_at:
-            raise KeyboardInterrupt
-        self.now += self.seconds(trial.block)
-        rate = self.floor_rate if cell.floor and self.floor_rate is not None else self.rate
-        return an_attempt(trial.block, a_sample("work", rate(trial.block)), cell=trial.cell, attempt=number)
-
-    def run(self, resume: bool = False, most: int | None = None, **asked: Any) -> tuple[Run, Watching]:
-        run_plan = plan.make(RunRequest("selftest", engines=["synthetic"], **asked))
-        watching = Watching()
-        run = parent.execute(
-            run_plan,
-            self.file,
-            self.home,
-            watching,
-            resume,
-            False,
-            StopRule(widest, find_undecided_rows, unsure_floors),
-            most,
-        )
-        return run, watching
-
-    def interrupted(self, block: int, cell: int = 0, **asked: Any) -> Run:
-        self.stop_at = block, cell
-        with pytest.raises(KeyboardInterrupt):
-            self.run(**asked)
-        self.stop_at = None
-        return results.load(self.file)
-
-
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
-    return House(tmp_path, monkeypatch)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeUpRuns:
+    # Gives every block a trial of the null engine too; tests below check the limit.
+    monkeypatch.setattr(parent, "FLOOR_MOST", 99)
+    return MadeUpRuns(tmp_path, monkeypatch)
 
 
 def alternating(block: int) -> float:
@@ -115,22 +54,22 @@ def floors(run: Run) -> int:
     return sum(run.cells[attempt.cell].floor for attempt in run.attempts)
 
 
-def test_until_stops_after_minimum_blocks_if_narrow(house: House) -> None:
-    run, watching = house.run(until="5%")
+def test_until_stops_after_minimum_blocks_if_narrow(runs: MadeUpRuns) -> None:
+    run, watching = runs.run(until="5%")
     assert blocks(run) == list(range(6))
     assert (run.ending, run.blocks, run.complete, watching.added) == ("narrow", 6, True, [])
 
 
 @pytest.mark.parametrize("samples", [3, 9])
-def test_minimum_blocks_equal_requested_samples(house: House, samples: int) -> None:
-    run, _ = house.run(until="5%", samples=samples)
+def test_minimum_blocks_equal_requested_samples(runs: MadeUpRuns, samples: int) -> None:
+    run, _ = runs.run(until="5%", samples=samples)
     assert (len(blocks(run)), run.blocks, run.complete) == (samples, samples, True)
 
 
 @pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
-def test_until_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
-    house.rate = alternating
-    run, watching = house.run(until="5%")
+def test_until_adds_blocks_until_each_interval_is_narrow(runs: MadeUpRuns) -> None:
+    runs.rate = alternating
+    run, watching = runs.run(until="5%")
     assert (run.ending, run.complete) == ("narrow", True)
     assert [number for number, _ in watching.added] == list(range(7, run.blocks + 1))
     assert watching.added[0] == (7, "synthetic in work: ±11.5 %, wanted ±5 %")
@@ -141,11 +80,11 @@ def test_until_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
     assert len(blocks(run)) == run.blocks > 7
 
 
-def test_narrower_target_takes_more_blocks(house: House) -> None:
-    house.rate = alternating
-    wide, _ = house.run(until="12%")
-    house.file.unlink()
-    narrow, _ = house.run(until="1%")
+def test_narrower_target_takes_more_blocks(runs: MadeUpRuns) -> None:
+    runs.rate = alternating
+    wide, _ = runs.run(until="12%")
+    runs.file.unlink()
+    narrow, _ = runs.run(until="1%")
     assert wide.blocks == 6
     assert narrow.blocks > 6
 
@@ -155,106 +94,106 @@ def never(block: int) -> float:
 
 
 @pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
-def test_within_stops_before_a_block_exceeds_time_limit(house: House) -> None:
-    house.rate = never
+def test_within_stops_before_a_block_exceeds_time_limit(runs: MadeUpRuns) -> None:
+    runs.rate = never
     # A block is two trials of one second.
-    run, _ = house.run(until="1%", within=21)
+    run, _ = runs.run(until="1%", within=21)
     assert (run.ending, len(blocks(run)), run.blocks, run.complete) == ("time", 10, 10, True)
-    assert house.now == 20
+    assert runs.now == 20
 
 
-def test_longest_block_predicts_duration_of_next(house: House) -> None:
-    house.rate = never
-    house.seconds = lambda block: 5.0 if block == 1 else 1.0
-    run, _ = house.run(until="1%", within=25)
+def test_longest_block_predicts_duration_of_next(runs: MadeUpRuns) -> None:
+    runs.rate = never
+    runs.seconds = lambda block: 5.0 if block == 1 else 1.0
+    run, _ = runs.run(until="1%", within=25)
     # 2 + 10 + 2 + 2 s are 16 s; another 10 s would make 26 s.
-    assert (run.ending, len(blocks(run)), house.now) == ("time", 4, 16)
+    assert (run.ending, len(blocks(run)), runs.now) == ("time", 4, 16)
 
 
-def test_time_limit_may_end_run_before_minimum_blocks(house: House) -> None:
-    run, _ = house.run(until="5%", within=5)
+def test_time_limit_may_end_run_before_minimum_blocks(runs: MadeUpRuns) -> None:
+    run, _ = runs.run(until="5%", within=5)
     assert (run.ending, len(blocks(run)), run.blocks, run.complete) == ("time", 2, 2, True)
 
 
-def test_first_block_runs_despite_time_limit(house: House) -> None:
-    house.seconds = lambda block: 100.0
-    run, _ = house.run(until="5%", within=1)
+def test_first_block_runs_despite_time_limit(runs: MadeUpRuns) -> None:
+    runs.seconds = lambda block: 100.0
+    run, _ = runs.run(until="5%", within=1)
     assert (run.ending, len(blocks(run))) == ("time", 1)
 
 
-def test_resume_leaves_run_that_ended_narrow_unchanged(house: House) -> None:
-    house.run(until="5%")
-    before = house.file.read_bytes()
-    run, watching = house.run(resume=True, until="5%")
-    assert (house.file.read_bytes(), watching.trials, run.ending) == (before, [], "narrow")
+def test_resume_leaves_run_that_ended_narrow_unchanged(runs: MadeUpRuns) -> None:
+    runs.run(until="5%")
+    before = runs.file.read_bytes()
+    run, watching = runs.run(resume=True, until="5%")
+    assert (runs.file.read_bytes(), watching.trials, run.ending) == (before, [], "narrow")
 
 
-def test_resume_after_time_limit_grants_full_time_again(house: House) -> None:
-    house.rate = never
-    first, _ = house.run(until="1%", within=21)
-    before = house.file.read_bytes()
-    again, watching = house.run(resume=True, until="1%", within=21)
-    assert house.file.read_bytes().startswith(before)
+def test_resume_after_time_limit_grants_full_time_again(runs: MadeUpRuns) -> None:
+    runs.rate = never
+    first, _ = runs.run(until="1%", within=21)
+    before = runs.file.read_bytes()
+    again, watching = runs.run(resume=True, until="1%", within=21)
+    assert runs.file.read_bytes().startswith(before)
     assert (again.ending, again.complete) == ("time", True)
     assert min(watching.trials) == first.blocks == 10
     assert len(blocks(again)) == again.blocks == 20
 
 
-def test_resume_after_time_limit_can_end_narrow(house: House) -> None:
-    house.rate, house.floor_rate = alternating, never
-    house.seconds = lambda block: 3.0 if block < 6 else 0.5
-    first, _ = house.run(until="5%", within=40)
+def test_resume_after_time_limit_can_end_narrow(runs: MadeUpRuns) -> None:
+    runs.rate, runs.floor_rate = alternating, never
+    runs.seconds = lambda block: 3.0 if block < 6 else 0.5
+    first, _ = runs.run(until="5%", within=40)
     assert (first.ending, first.blocks) == ("time", 6)
-    again, _ = house.run(resume=True, until="5%", within=40)
+    again, _ = runs.run(resume=True, until="5%", within=40)
     assert (again.ending, again.complete) == ("narrow", True)
-    endings = [json.loads(line)["why"] for line in house.file.read_text().splitlines() if '"kind":"end"' in line]
+    endings = [json.loads(line)["why"] for line in runs.file.read_text().splitlines() if '"kind":"end"' in line]
     assert endings == ["time", "narrow"]
 
 
 @pytest.mark.parametrize("block", [2, 7])
-def test_interrupted_until_run_is_incomplete_and_resumes(house: House, block: int) -> None:
-    house.rate = alternating
-    broken = house.interrupted(block, until="5%")
+def test_interrupted_until_run_is_incomplete_and_resumes(runs: MadeUpRuns, block: int) -> None:
+    runs.rate = alternating
+    broken = runs.interrupted(block, until="5%")
     assert (broken.ending, broken.complete) == (None, False)
-    before = house.file.read_bytes()
-    run, _ = house.run(resume=True, until="5%")
-    assert house.file.read_bytes().startswith(before)
+    before = runs.file.read_bytes()
+    run, _ = runs.run(resume=True, until="5%")
+    assert runs.file.read_bytes().startswith(before)
     assert (run.ending, run.complete, len(blocks(run))) == ("narrow", True, run.blocks)
 
-    house.file.unlink()
-    whole, _ = house.run(until="5%")
+    runs.file.unlink()
+    whole, _ = runs.run(until="5%")
     assert whole.blocks == run.blocks
 
 
-def test_resume_finishes_interrupted_block_before_checking_intervals(house: House) -> None:
+def test_resume_finishes_interrupted_block_before_checking_intervals(runs: MadeUpRuns) -> None:
     """The interval is already narrow after half of the last block."""
-    house.rate, house.floor_rate = alternating, never
-    whole, _ = house.run(until="5%")
-    house.file.unlink()
+    runs.rate, runs.floor_rate = alternating, never
+    whole, _ = runs.run(until="5%")
+    runs.file.unlink()
     last = whole.blocks - 1
     run_plan = plan.make(RunRequest("selftest", engines=["synthetic"]))
     seed = next(seed for seed in range(99) if replace(run_plan, seed=seed).block(last)[0].cell == 0)
-    broken = house.interrupted(last, cell=1, until="5%", seed=seed)
+    broken = runs.interrupted(last, cell=1, until="5%", seed=seed)
     assert widest(broken, 0.05) is None
     assert not broken.complete
-    run, _ = house.run(resume=True, until="5%", seed=seed)
+    run, _ = runs.run(resume=True, until="5%", seed=seed)
     assert (run.ending, run.complete, run.blocks) == ("narrow", True, whole.blocks)
     assert len(blocks(run)) == whole.blocks
 
 
-def test_run_without_until_adds_no_block_or_ending(house: House) -> None:
-    house.rate = never
-    run, watching = house.run(samples=4)
+def test_run_without_until_adds_no_block_or_ending(runs: MadeUpRuns) -> None:
+    runs.rate = never
+    run, watching = runs.run(samples=4)
     assert (len(blocks(run)), run.ending, run.blocks, run.complete) == (4, None, 4, True)
     assert watching.added == []
 
 
 @pytest.mark.parametrize("wish", [{"samples": 3}, {"until": "5%", "samples": 3}], ids=["samples", "until"])
-def test_run_with_block_limit_advances_one_per_call(house: House, wish: dict[str, Any]) -> None:
+def test_run_with_block_limit_advances_one_per_call(runs: MadeUpRuns, wish: dict[str, Any]) -> None:
     for number in (1, 2, 3):
-        run, watching = house.run(resume=True, most=1, **wish)
+        run, watching = runs.run(resume=True, most=1, **wish)
         assert (len(blocks(run)), set(watching.trials)) == (number, {number - 1})
-    run, watching = house.run(resume=True, most=1, **wish)
+    run, watching = runs.run(resume=True, most=1, **wish)
     assert (run.complete, watching.trials) == (True, [])
 
 
@@ -262,15 +201,15 @@ def test_run_with_block_limit_advances_one_per_call(house: House, wish: dict[str
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
-def test_null_engine_runs_in_first_three_blocks_only(house: House) -> None:
-    run, _ = house.run(samples=9)
+def test_null_engine_runs_in_first_three_blocks_only(runs: MadeUpRuns) -> None:
+    run, _ = runs.run(samples=9)
     assert (len(blocks(run)), floors(run), run.complete, run.progress) == (9, 3, True, (12, 12))
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
-def test_null_engine_is_measured_until_interval_is_narrow(house: House) -> None:
-    house.rate = lambda block: 1_500.0 if block == 1 else 1_000.0
-    run, _ = house.run(samples=9)
+def test_null_engine_is_measured_until_interval_is_narrow(runs: MadeUpRuns) -> None:
+    runs.rate = lambda block: 1_500.0 if block == 1 else 1_000.0
+    run, _ = runs.run(samples=9)
     assert 3 < floors(run) < 9
     # The interval was wide before the last trial.
     assert unsure_floors(run) == set()
@@ -279,33 +218,33 @@ def test_null_engine_is_measured_until_interval_is_narrow(house: House) -> None:
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
-def test_null_engine_stops_after_nine_blocks_if_wide(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_null_engine_stops_after_nine_blocks_if_wide(runs: MadeUpRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parent, "FLOOR_MOST", MOST)
-    house.rate = never
-    run, _ = house.run(samples=12)
+    runs.rate = never
+    run, _ = runs.run(samples=12)
     assert (len(blocks(run)), floors(run), run.complete) == (12, 9, True)
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
-def test_until_ignores_width_of_null_engine(house: House) -> None:
-    house.floor_rate = never
-    run, _ = house.run(until="5%")
+def test_until_ignores_width_of_null_engine(runs: MadeUpRuns) -> None:
+    runs.floor_rate = never
+    run, _ = runs.run(until="5%")
     assert (run.ending, len(blocks(run)), floors(run)) == ("narrow", 6, 6)
 
 
 @pytest.mark.claim("A null engine is measured as often as its interval needs")
 @pytest.mark.parametrize("block", [2, 5])
-def test_resumed_run_has_trials_of_uninterrupted_run(house: House, block: int) -> None:
-    house.floor_rate = lambda number: 1_500.0 if number == 1 else 1_000.0
-    whole, _ = house.run(samples=9)
-    house.file.unlink()
-    house.interrupted(block, samples=9)
-    run, _ = house.run(resume=True, samples=9)
+def test_resumed_run_has_trials_of_uninterrupted_run(runs: MadeUpRuns, block: int) -> None:
+    runs.floor_rate = lambda number: 1_500.0 if number == 1 else 1_000.0
+    whole, _ = runs.run(samples=9)
+    runs.file.unlink()
+    runs.interrupted(block, samples=9)
+    run, _ = runs.run(resume=True, samples=9)
     assert [(a.cell, a.block) for a in run.attempts] == [(a.cell, a.block) for a in whole.attempts]
 
 
-def test_run_lacking_first_null_engine_trials_is_incomplete(house: House) -> None:
-    run, _ = house.run(samples=4)
+def test_run_lacking_first_null_engine_trials_is_incomplete(runs: MadeUpRuns) -> None:
+    run, _ = runs.run(samples=4)
     assert run.complete
     cut = replace(run, attempts=tuple(a for a in run.attempts if (a.cell, a.block) != (1, 2)))
     assert (cut.complete, cut.progress) == (False, (6, 7))
@@ -365,13 +304,11 @@ def test_timed_out_until_run_names_a_wide_row(shell: Shell) -> None:
 
 
 def test_sigint_leaves_until_run_incomplete_and_resumable(shell: Shell) -> None:
-    gate = shell.home / "gate"
-    gate.mkdir()
-    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
+    shell.close_gate(passing=1)
     wish = ("--until", "100%", "--within", 20)
     command = ("run", "records", "-e", "waiter", *small(samples=3), *wish, "-o", shell.file)
     with shell.started(*command) as process:
-        assert wait_for(lambda: len(list(gate.glob("arrived-*"))) == 2), process.poll()
+        assert wait_for(lambda: len(shell.at_gate()) == 2), process.poll()
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate()
     completed = shell.trial_lines()
@@ -381,7 +318,7 @@ def test_sigint_leaves_until_run_incomplete_and_resumable(shell: Shell) -> None:
     assert told(shell, f"Not complete: {completed} trials of {planned} have ended")
     before = shell.file.read_bytes()
 
-    (gate / "open").touch()
+    shell.open_gate()
     ended = shell.dyno(*command, "--resume")
     assert ended.status == 0, ended
     assert shell.file.read_bytes().startswith(before)

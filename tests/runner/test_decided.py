@@ -8,62 +8,34 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Collection
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from madeup import a_sample, an_attempt
+from madeup_runs import MadeUpRuns
 from shell import Shell
 
 from dyno import results
-from dyno.options import RunRequest
-from dyno.results import Attempt, Run
-from dyno.runner import parent, plan
-from dyno.runner.parent import ProgressListener, StopRule
-from dyno.stats.decisions import find_decisions, find_undecided_rows
-from dyno.stats.summary import unsure_floors, widest
+from dyno.contracts.cell import Cell
+from dyno.contracts.model import Trial
+from dyno.results import Run
+from dyno.stats.decisions import find_decisions
 
 pytestmark = pytest.mark.usefixtures("processes")
 
 NAMES = ("a", "b", "c")
 
 
-class Watching(ProgressListener):
-    def __init__(self) -> None:
-        self.added: list[tuple[int, str, Collection[int] | None]] = []
-
-    def extended(self, blocks: int, why: str, cells: Collection[int] | None = None) -> None:
-        self.added.append((blocks, why, cells))
-
-
-class Laboratory:
+class Laboratory(MadeUpRuns):
     """Runs of three labels of one engine, whose speeds and spread the test sets. A trial takes a second."""
 
     def __init__(self, home: Path, patch: pytest.MonkeyPatch) -> None:
-        self.home = home
-        self.file = home / "r.json"
-        self.now = 0.0
+        super().__init__(home, patch, [f"{name}=synthetic" for name in NAMES])
         self.speeds = dict.fromkeys(NAMES, 1.0)
         self.spread = 0.02
-        self.stop_at: tuple[int, int] | None = None
-        patch.setattr(parent, "run_trial", self._trial)
-        patch.setattr(parent, "time", SimpleNamespace(monotonic=lambda: self.now))
 
-    def _trial(self, run_plan: Any, cell: Any, trial: Any, number: int, *_: Any) -> Attempt:
-        if (trial.block, trial.cell) == self.stop_at:
-            raise KeyboardInterrupt
-        self.now += 1
+    def rate_of(self, cell: Cell, trial: Trial) -> float:
         noise = random.Random(f"{trial.block} {trial.cell}").gauss(0, self.spread)
-        rate = 1e6 * self.speeds.get(cell.row, 100.0) * math.exp(noise)
-        return an_attempt(trial.block, a_sample("work", rate), cell=trial.cell, attempt=number)
-
-    def run(self, resume: bool = False, **options: Any) -> tuple[Run, Watching]:
-        request = RunRequest("selftest", engines=[f"{name}=synthetic" for name in NAMES], **options)
-        rule, watching = StopRule(widest, find_undecided_rows, unsure_floors), Watching()
-        run = parent.execute(plan.make(request), self.file, self.home, watching, resume, False, rule)
-        return run, watching
+        return 1e6 * self.speeds.get(cell.row, 100.0) * math.exp(noise)
 
 
 @pytest.fixture
@@ -93,8 +65,8 @@ def test_decided_rows_take_no_further_trial(laboratory: Laboratory) -> None:
     assert counts["a"] == counts["b"] > counts["c"]
     assert run.complete
     assert run.progress[0] == run.progress[1]
-    assert all("comparisons open" in why for _, why, _ in watching.added)
-    assert set(watching.added[-1][2] or ()) == {0, 1}
+    assert all("comparisons open" in why for _, why in watching.added)
+    assert set(watching.rows[-1] or ()) == {0, 1}
 
 
 def test_equal_rows_are_decided_by_the_margin(laboratory: Laboratory) -> None:
@@ -122,11 +94,7 @@ def test_interrupted_run_resumes_with_the_same_rows(laboratory: Laboratory) -> N
     laboratory.speeds = {"a": 1.0, "b": 1.04, "c": 0.1}
     whole, _ = laboratory.run(until="decided", samples=6, within=600)
     laboratory.file.unlink()
-    laboratory.stop_at = whole.blocks - 2, 1
-    with pytest.raises(KeyboardInterrupt):
-        laboratory.run(until="decided", samples=6, within=600)
-    assert not results.load(laboratory.file).complete
-    laboratory.stop_at = None
+    assert not laboratory.interrupted(whole.blocks - 2, 1, until="decided", samples=6, within=600).complete
     run, _ = laboratory.run(resume=True, until="decided", samples=6, within=600)
     assert [(a.cell, a.block) for a in run.attempts] == [(a.cell, a.block) for a in whole.attempts]
     before = laboratory.file.read_bytes()

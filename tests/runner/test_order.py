@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import RECORDER, Shell, small
+from shell import COMMAND, RECORDER, Shell, small
 
 from dyno.options import RunRequest
 from dyno.runner import plan
@@ -60,14 +60,17 @@ def is_conformance(event: Event) -> bool:
     return "conformance" in Path(event["home"]).parts
 
 
-def lives(shell: Shell, engines: str, *more: str, samples: int = 2, phases: str = PHASES) -> list[Life]:
+def lives(
+    shell: Shell, engines: str, *more: str, samples: int = 2, phases: str = PHASES, in_own_process: bool = False
+) -> list[Life]:
     """Runs recording engines. Returns the records of all processes, in the order of their start."""
     log = shell.home / "calls"
     log.unlink(missing_ok=True)
     shell.plugins = [RECORDER]
     shell.given["RECORDER_LOG"] = str(log)
     plan = small(param_records=RECORDS, samples=samples, phases=phases)
-    ended = shell.dyno("run", "records", "-e", engines, *plan, *more, "-o", shell.file, "--overwrite")
+    words = ("run", "records", "-e", engines, *plan, *more, "-o", shell.file, "--overwrite")
+    ended = shell.sh(*COMMAND, *words) if in_own_process else shell.dyno(*words)
     assert ended.status == 0, ended
     events = [json.loads(line) for line in log.read_text().splitlines()]
     # Trials run one after the other, so the calls of each process are contiguous.
@@ -90,8 +93,9 @@ def reads(shared_shell: Shell) -> Life:
 
 @pytest.fixture(scope="module")
 def blocks(shared_shell: Shell) -> list[Life]:
-    """Three blocks of two engines."""
-    workers = lives(shared_shell, "recorder,recorder-b", samples=3, phases="insert-blind-indices,rand-key")
+    """Three blocks of two engines. In a process of its own, the run starts a fork server for each."""
+    phases = "insert-blind-indices,rand-key"
+    workers = lives(shared_shell, "recorder,recorder-b", samples=3, phases=phases, in_own_process=True)
     assert len(workers) == 6
     return workers
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from shell import FAULTY, Ended, Shell, is_one_line, small, wait_for
+from shell import Ended, Shell, is_one_line, small, wait_for
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -24,23 +24,16 @@ PLAN = ("run", "records", "-e", "waiter,memory", *small(samples=2))
 
 @pytest.fixture
 def gated(shell: Shell) -> Shell:
-    """The `waiter` engine's first trial passes; its second waits until the file `open` is in the gate."""
-    gate = shell.home / "gate"
-    gate.mkdir()
-    shell.plugins = [FAULTY]
-    shell.given = {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
+    """The first trial of the engine `waiter` passes; its second waits for `open_gate`."""
+    shell.close_gate(passing=1)
     return shell
-
-
-def open_gate(shell: Shell) -> None:
-    (shell.home / "gate" / "open").touch()
 
 
 @contextmanager
 def waiting(shell: Shell) -> Iterator[subprocess.Popen[str]]:
     """A run in the middle of a trial of the second of two blocks."""
     with shell.started(*PLAN, "-o", shell.file) as process:
-        arrived = wait_for(lambda: len(list((shell.home / "gate").glob("arrived-*"))) == 2)
+        arrived = wait_for(lambda: len(shell.at_gate()) == 2)
         assert arrived, process.poll()
         assert process.poll() is None
         block = shell.planned() // 2
@@ -95,7 +88,7 @@ def test_killed_run_is_readable_and_resumes(
     assert f"Not complete: {done} trials of {gated.planned()} have ended" in gated.dyno("show", gated.file).out
     assert gated.file.read_bytes() == before, "show does not write"
 
-    open_gate(gated)
+    gated.open_gate()
     ended = resume(gated)
     assert ended.status == 0, ended
     assert_complete(gated, before)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from shell import FAULTY, Shell, small, wait_for
+from shell import Shell, small, wait_for
 
 from dyno.contracts.model import Trial
 from dyno.options import RunRequest
@@ -31,17 +31,15 @@ pytestmark = [
 @contextmanager
 def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psutil.Process]]:
     """A run in the middle of its engine's first trial: the processes of the run, the fork server and the worker."""
-    gate = shell.home / "gate"
-    gate.mkdir()
-    shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "0"}
+    shell.close_gate(passing=0)
     with shell.started("run", "records", "-e", "waiter", *small(samples=2), "-o", shell.file) as started:
-        assert wait_for(lambda: list(gate.glob("arrived-*"))), started.poll()
+        assert wait_for(shell.at_gate), started.poll()
         run = psutil.Process(started.pid)
-        (arrived,) = gate.glob("arrived-*")
-        worker = psutil.Process(int(arrived.name.rpartition("-")[2]))
+        (arrived,) = shell.at_gate()
+        worker = psutil.Process(arrived)
         (server,) = (process for process in run.children() if process != worker)
         yield run, server, worker
-        (gate / "open").touch()
+        shell.open_gate()
         # Exit status of the run.
         assert started.wait() == 0
 

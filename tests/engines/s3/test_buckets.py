@@ -57,14 +57,6 @@ def opened(job: Job, large: bool = False) -> Iterator[Callable[[str], Any]]:
     yield port
 
 
-@pytest.fixture
-def home(work: Path) -> Path:
-    work.mkdir(exist_ok=True)
-    home = work / "home"
-    home.mkdir()
-    return home
-
-
 @pytest.mark.parametrize(("name", "given"), ENGINES, ids=str)
 def test_each_engine_conforms(home: Path, name: str, given: dict[str, Value]) -> None:
     made = job_of(name, home, given)

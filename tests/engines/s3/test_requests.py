@@ -53,14 +53,6 @@ def opened(name: str, home: Path, given: Mapping[str, Value], how: RequestOption
         yield port
 
 
-@pytest.fixture
-def home(work: Path) -> Path:
-    work.mkdir(exist_ok=True)
-    home = work / "home"
-    home.mkdir()
-    return home
-
-
 @pytest.mark.parametrize(("options", "version"), NGINX, ids=str)
 def test_nginx_serves_published_bodies(home: Path, options: dict[str, Value], version: str) -> None:
     with opened("nginx", home, options, RequestOptions(version)) as port:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import runfiles
 from shell import Shell, is_one_line, run_line
+from test_site import built
 
 from dyno import results
 from dyno.bundles import container
@@ -95,12 +96,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def site(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("site"), runs)
-
-
-def built(home: Path, *runs: Path) -> Path:
-    ended = Shell(home, home / "work").dyno("site", *runs, "-o", home / "out")
-    assert (ended.status, ended.err) == (0, "")
-    return home / "out"
 
 
 def rows(page: Any) -> list[list[str]]:

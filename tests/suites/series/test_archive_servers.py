@@ -1,5 +1,5 @@
-"""Tests the time series servers, each started alone: they require the password, keep acknowledged data as their tier
-promises, and leave nothing behind; a user's own server is left unchanged.
+"""Tests the time series servers, each started alone: they pass the port's checks, require the password, keep
+acknowledged data as their tier promises, and leave nothing behind; a user's own server is left unchanged.
 
 They listen on a port, unlike other servers. Tests with PostgreSQL cover the behaviour that all servers share.
 """
@@ -20,7 +20,9 @@ import numpy as np
 import psutil
 import pytest
 from documentation import caveat_codes, documented_caveats
+from held import CHECKS, assert_only_gaps
 from needed import require
+from portchecks import run_checks
 from serving import job, served
 from shell import Shell, kill_at_moments, wait_for
 
@@ -37,6 +39,7 @@ from dyno.suites.series.samples import Digest
 pytestmark = pytest.mark.usefixtures("processes")
 
 ENGINES = ("influxdb", "victoriametrics", "questdb", "clickhouse", "cassandra")
+SERVERS = (*ENGINES, "hbase")
 SOAKED = ("cassandra", "hbase")
 """Java servers that start slowly, because they have several processes or much data."""
 DATASET = SyntheticDataset(Facility(7, 20, 60), 1, 100, 500, 500, 0)
@@ -103,6 +106,12 @@ def held(asked: Job) -> Digest:
 def listening(pids: Iterable[int]) -> set[tuple[str, int]]:
     every = [each for pid in pids for each in psutil.Process(pid).net_connections("inet")]
     return {(each.laddr.ip, each.laddr.port) for each in every if each.status == psutil.CONN_LISTEN}
+
+
+def test_an_engine_passes_every_check_but_its_gaps(running: Job, place: Path) -> None:
+    asked = replace(running, spec=running.spec.reduce_to_port("series"), home=place)
+    assert asked.tier is not None
+    assert_only_gaps(asked.spec, asked.tier, run_checks(asked, CHECKS.format("series"), "extracts-3"))
 
 
 def test_caveats_are_on_the_engine_page(running: Job) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from held import Options, Store, at_default_tier_of_server, holds, specs, stores
+from test_archive_servers import SERVERS
 
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites.series import samples
@@ -25,16 +26,9 @@ OPTIONS: Options = {
     "postgresql": [{"index": "brin", "partition_hours": "1"}],
     "mariadb": [{"client": "c"}],
 }
-
-
-SLOW = ("cassandra", "hbase")
-"""Servers that take long to start are tested at their highest tier only; the tiers differ in one setting."""
-SOAKED = ("hbase",)
-"""Engines too large to download for each run of the tests."""
+# On servers that its tests share, test_archive_servers.py runs the checks.
 STORES = [
-    pytest.param(store, marks=pytest.mark.soak if store.spec.name in SOAKED else ())
-    for store in stores(SPECS, OPTIONS)
-    if (store.tier is list(store.spec.tiers)[-1] if store.spec.name in SLOW else at_default_tier_of_server(store))
+    store for store in stores(SPECS, OPTIONS) if store.spec.name not in SERVERS and at_default_tier_of_server(store)
 ]
 
 
