@@ -34,6 +34,7 @@ TINY = {
     "asking": "--turns 1 --seconds 0.1 --inflight 1",
     "bare": "--records 500 --pairs 2",
     "busy": "--clients 2 --load native --seconds 0.3 --records 50 --mean 1",
+    "causes": "--only computing --samples 3 --equal 0",
     "certainty": "--only gate --only capacity --quick --blocks 1",
     "clients": "--seconds 0.1 --samples 1",
     "cold": "--records 2000",

@@ -627,6 +627,8 @@ def flat(each: Mapping[str, Any], name: str) -> str:
     elif name.startswith(("throughput_", "bandwidth_")):
         metric, _, end = name.partition("_")
         value = (each[metric] or {}).get(end)
+    elif name.startswith("account_"):
+        value = each["account_ns"].get(name.removeprefix("account_").removesuffix("_ns"))
     elif name.startswith("latency_"):
         value = each["latency_ns"][name.removeprefix("latency_").removesuffix("_ns")]
     elif name.startswith("response_"):

@@ -1,10 +1,14 @@
 """An engine whose operations only take time, with a stall on request. `dyno selftest` uses it to plant faults."""
 
+import mmap
 import os
+import subprocess
+import sys
 import threading
 import time
 from binascii import crc_hqx
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
 from random import Random
@@ -16,8 +20,20 @@ from dyno.servers.process import Process
 
 SLEEP_ENDS_LATE = 0.0003
 """Time in s by which a sleep may end late."""
-WASTES = ("calls", "cached_kib", "flushes", "lock_us")
+WASTES = ("calls", "cached_kib", "direct_reads", "flushes", "answer_kib", "lock_us", "neighbour")
 """Options for causes of a longer time."""
+PAGE, PAGES = 4096, 4096
+"""Size of the pages that are read from the device, and how many there are."""
+PERIOD_S = 0.01
+NEIGHBOUR = """
+import sys, time
+busy, period = float(sys.argv[1]), float(sys.argv[2])
+while True:
+    began = time.monotonic()
+    while time.monotonic() - began < busy:
+        pass
+    time.sleep(max(period - busy, 0))
+"""
 STEPS = 5
 """Number of checksum bytes per unit of work, which takes about 10 ns. Each byte depends on the one before. Another
 thread on the core slows such a chain by a few percent, but slows a loop of the interpreter by a fifth."""
@@ -101,12 +117,22 @@ class Waste:
 
     def __init__(self, home: Path, options: Mapping[str, Value]) -> None:
         self._calls, self._cached, self._flushes = (int(options[name]) for name in ("calls", "cached_kib", "flushes"))
+        self._direct, self._answer = int(options["direct_reads"]), int(options["answer_kib"]) << 10
         self._lock_s = int(options["lock_us"]) / 1e6
+        self._files = ExitStack()
         self._file = -1
-        if self._cached or self._flushes:
-            self._file = os.open(home / "waste", os.O_RDWR | os.O_CREAT)
-            os.pwrite(self._file, bytes(max(self._cached, 4) << 10), 0)
+        if self._cached or self._flushes or self._direct:
+            path = home / "waste"
+            path.write_bytes(bytes(max(self._cached << 10, self._direct and PAGE * PAGES, PAGE)))
+            flags = os.O_RDWR | (os.O_DIRECT if self._direct else 0)
+            self._file = os.open(path, flags)
+            self._files.callback(os.close, self._file)
+        # A direct read needs memory that begins at a page.
+        self._page = self._files.enter_context(mmap.mmap(-1, PAGE))
+        self._random = Random(1)
         self._lock = threading.Lock()
+        if neighbour := int(options["neighbour"]):
+            self._share_core(neighbour / 100)
 
     def actions(self) -> Sequence[Callable[[], object]]:
         """Returns what an operation does, one after the other."""
@@ -117,9 +143,24 @@ class Waste:
             chosen.append(self._read_cached)
         if self._flushes:
             chosen.append(self._flush)
+        if self._direct:
+            chosen.append(self._read_device)
+        if self._answer:
+            chosen.append(self._build_answer)
         if self._lock_s:
             chosen.append(self._wait_for_lock)
         return chosen
+
+    def _share_core(self, share: float) -> None:
+        """Stays on one core, on which another process computes for a share of the time."""
+        core = min(os.sched_getaffinity(0))
+        self._files.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {core})
+        busy = str(share * PERIOD_S)
+        # It inherits the core.
+        process = subprocess.Popen([sys.executable, "-I", "-S", "-c", NEIGHBOUR, busy, str(PERIOD_S)])
+        self._files.callback(process.wait)
+        self._files.callback(process.kill)
 
     def _make_calls(self) -> None:
         for _ in range(self._calls):
@@ -127,6 +168,13 @@ class Waste:
 
     def _read_cached(self) -> None:
         os.pread(self._file, self._cached << 10, 0)
+
+    def _read_device(self) -> None:
+        for _ in range(self._direct):
+            os.preadv(self._file, [self._page], self._random.randrange(PAGES) * PAGE)
+
+    def _build_answer(self) -> None:
+        self._built = bytes(self._answer)
 
     def _flush(self) -> None:
         for _ in range(self._flushes):
@@ -140,8 +188,7 @@ class Waste:
         self._lock.acquire(timeout=self._lock_s)
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
+        self._files.close()
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
@@ -177,6 +224,9 @@ ENGINE = EngineSpec(
         Setting("calls", integer(0), 0, "system calls of an operation, besides its work"),
         Setting("cached_kib", integer(0), 0, "KiB that an operation reads from the page cache"),
         Setting("flushes", integer(0), 0, "pages that an operation writes and flushes to the device"),
+        Setting("direct_reads", integer(0), 0, "pages that an operation reads from the device"),
+        Setting("answer_kib", integer(0), 0, "KiB of memory that an operation fills"),
+        Setting("neighbour", integer(0, 100), 0, "percentage of the time in which another process has the core"),
         Setting("lock_us", integer(0), 0, "microseconds that an operation waits for a lock"),
         Setting("server", boolean, False, "start an idle process in the role of a server"),
     ),

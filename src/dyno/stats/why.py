@@ -40,6 +40,7 @@ RARE = 0.01
 
 
 SHOWN = ("faster", "slower")
+COMPUTING = (HARNESS, *(part for split in SPLIT.values() for part in split))
 NOT_ALWAYS_KNOWN = (HARNESS, CORE_WAIT, DEVICE_WAIT)
 
 
@@ -170,7 +171,11 @@ def explain(
     whole = _subtract(one.total, other.total, paired)
     parts = _subtract_parts(one, other, paired)
     undisturbed = False
-    if quiet is not None and quiet.kind in SHOWN and (verdict.kind == "unclear" or _is_noise(parts, whole)):
+    if (
+        quiet is not None
+        and quiet.kind in SHOWN
+        and (verdict.kind == "unclear" or _is_disturbance(one, other, whole, paired))
+    ):
         undisturbed = True
         verdict = quiet
         one, other = (_without_core_wait(each) for each in (one, other))
@@ -193,13 +198,22 @@ def explain(
     return replace(found, named=tuple(named), ruled_out=tuple(ruled_out), explained=made >= EXPLAINED)
 
 
-def _is_noise(parts: Mapping[str, Difference], whole: Difference | None) -> bool:
-    """Returns whether waiting for a core is no cause, but disturbs: its difference is not shown, although it may be
-    large."""
-    waits = parts.get(CORE_WAIT)
-    if waits is None or whole is None or waits.shown:
+def _is_disturbance(one: Account, other: Account, whole: Difference | None, paired: bool) -> bool:
+    """Returns whether waiting for a core takes much time, but is no cause: for each ns that they compute, the rows
+    are not shown to wait differently. What computes longer on a busy machine waits longer."""
+    longest = max(of.mean_ns(CORE_WAIT) or 0.0 for of in (one, other))
+    if whole is None or longest < SHARE * abs(whole.ns):
         return False
-    return waits.high - waits.low > SHARE * abs(whole.ns)
+    shares = list[ByBlock]()
+    for account in (one, other):
+        waits = account.parts.get(CORE_WAIT)
+        if waits is None:
+            return False
+        computing = [part for part in account.parts if part in COMPUTING]
+        computed = {block: sum(account.parts[part][block] for part in computing) for block in waits}
+        shares.append({block: waited / (computed[block] or 1.0) for block, waited in waits.items()})
+    difference = _subtract(shares[0], shares[1], paired)
+    return difference is None or not difference.shown
 
 
 def _without_core_wait(of: Account) -> Account:

@@ -33,7 +33,7 @@ from dyno.results import Attempt, Run
 from dyno.stats.compare import pairs
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
-NAMES = ("throughput", "ratios", "latency", "parts", "series", "clients", "size", "tradeoff")
+NAMES = ("throughput", "ratios", "account", "latency", "parts", "series", "clients", "size", "tradeoff")
 COMMON = {"engine", "phase", "tier", "params", "floor", "remarks"}
 RATES = {"lmdb": 2e5, "sqlite": 3e4, "memory": 1e6, "null": 9e7, "nullkv": 8e6}
 SECOND = 10**9
@@ -795,7 +795,7 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
     for chart in charts.list_charts(shown):
         # Colours of these charts don't stand for engines, but for verdicts, parameters or parts of a latency.
-        if chart.name in ("ratios", "tradeoff", "parts"):
+        if chart.name in ("ratios", "account", "tradeoff", "parts"):
             continue
         records = [r for r in chart.records(shown) if r["engine"] == "sqlite" and r["params"]["clients"] == 1]
         svg = drawn(chart, shown, [r for r in records if r["phase"] == "rand-key"])

@@ -133,11 +133,11 @@ def test_print_has_light_charts_and_all_tables(page_of_made: Path, visit: Callab
         }"""
     )
     axis = vega.config(dark=False)["axis"]
-    assert len(ink) == 5 and set(ink) <= {axis["labelColor"], axis["titleColor"]}
+    assert len(ink) == 6 and set(ink) <= {axis["labelColor"], axis["titleColor"]}
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("#filters").is_hidden() and page.locator("#theme").is_hidden()
-    assert page.locator(".data:visible table").count() == 5
+    assert page.locator(".data:visible table").count() == 6
     page.set_viewport_size({"width": 700, "height": 1_000})
     cut = page.locator("svg.marks").evaluate_all(
         "all => all.filter(one => one.getBoundingClientRect().right > 700).length"

@@ -133,7 +133,7 @@ def test_large_page_fits_two_megabytes_without_histograms(
 def test_static_charts_are_small_with_unique_ids(page_of_made: Path) -> None:
     text = page_of_made.read_text()
     stills = re.findall(r'<div class="still".*?</div>', text, re.DOTALL)
-    assert len(stills) == 5 and all(4_000 < len(one) <= 40_000 for one in stills)
+    assert len(stills) == 6 and all(4_000 < len(one) <= 40_000 for one in stills)
     names = re.findall(r' id="([^"]+)"', text)
     assert len(names) == len(set(names))
     light = vega.config(dark=False)["axis"]

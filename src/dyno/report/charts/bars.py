@@ -33,6 +33,8 @@ RIGHT = {
     "labelLimit": 400,
 }
 """Axis on the right, with the rows' figures and remarks."""
+LEGEND_COLUMNS = "width < 480 ? 2 : width < 900 ? 4 : 8"
+"""Number of columns of a legend of parts, by the width of the chart in pixels."""
 INTERVAL = "!datum.floor && isValid(datum.low)"
 BYTES = "B/s"
 SIZE_DOUBTS = ("few", "partial", "attempts", "unsettled")
@@ -248,7 +250,13 @@ def parts_spec(engines: Sequence[str], unit: str) -> JsonObject:
 def _stacked(title: str, figure: str) -> JsonObject:
     """Returns the specification of bars that consist of parts. `title`: of the axis; `figure`: what a part's figure
     is called."""
-    legend = {"title": None, "orient": "top", "columns": 6, "symbolOpacity": 1}
+    legend = {
+        "title": None,
+        "orient": "top",
+        "columns": {"expr": LEGEND_COLUMNS},
+        "columnPadding": 16,
+        "symbolOpacity": 1,
+    }
     axis = {"title": title, "labelExpr": vega.figure("ns", "datum.value"), "tickCount": vega.TICKS}
     titles = {"row": "engine", "part": "part", "part figure": figure, "remarks": "remarks"}
     bar = {
@@ -286,12 +294,13 @@ PARTS = Chart(
 
 def accounts(run: Run) -> list[Record]:
     """Returns a record for each row whose time is accounted, with parallel lists as in `parts`."""
+    made = [(row, record, make_account(run, row.summary)) for row, record in valid_rows(run)]
+    names = why.name_parts([account for _, _, account in made if account is not None])
     records = []
-    for row, record in valid_rows(run):
-        account = make_account(run, row.summary)
+    for _, record, account in made:
         if account is None:
             continue
-        means = {why.HEADS[part]: account.mean_ns(part) or 0.0 for part in account.parts}
+        means = {names[part]: account.mean_ns(part) or 0.0 for part in account.parts}
         text = ", ".join(f"{name} {units.duration(ns)}" for name, ns in means.items())
         figures = {"whole": account.mean_total_ns, "told": text, "instead": ""}
         records.append({**record, **figures, "part": list(means), "ns": list(means.values())})

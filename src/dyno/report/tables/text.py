@@ -74,8 +74,13 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         console.print(Text(f"\nNot complete: {ended} trials of {planned} have ended", "bold red"))
     if not detailed:
         path = shlex.quote(str(run.path))
-        more = f"\nIntervals, latencies, CPU time, memory and every doubt: dyno show {path} --all"
-        console.print(Text(f"{more}\nCharts, on one page: dyno report {path}"), soft_wrap=True)
+        hints = {
+            "Intervals, latencies, CPU time, memory and every doubt": f"dyno show {path} --all",
+            "Where the time goes, and why rows differ": f"dyno why {path}",
+            "Charts, on one page": f"dyno report {path}",
+        }
+        lines = "\n".join(f"{what}: {command}" for what, command in hints.items())
+        console.print(Text(f"\n{lines}"), soft_wrap=True)
 
 
 def _render_capacities(run: Run, of: Sequence[Group], console: Console) -> None:

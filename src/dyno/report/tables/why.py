@@ -23,6 +23,7 @@ from dyno.stats.account import (
     SERVER_KERNEL,
     SERVER_USER,
     Account,
+    has_server,
 )
 from dyno.stats.why import Difference, Explained, Explanation
 
@@ -101,16 +102,17 @@ def list_accounts(of: Sequence[Explained], changing: Sequence[str]) -> list[Sect
         overlapping = [account.row.cell.label for account in table.accounts if account.core_time]
         if overlapping:
             lines.append(f"{display.join_names(overlapping)}: {CORE_TIME}")
-        heads = ("engine", "total", *_name_heads(parts)) if rows else ()
+        names = name_parts(table.accounts)
+        heads = ("engine", "total", *(names[part] for part in parts)) if rows else ()
         sections.append(Section(title, "", heads, rows, lines=lines))
     return sections
 
 
-def _name_heads(parts: Sequence[str]) -> list[str]:
-    heads = HEADS
-    if SERVER_USER not in parts:
-        heads = {**HEADS, **EMBEDDED_HEADS}
-    return [heads[part] for part in parts]
+def name_parts(accounts: Sequence[Account]) -> Mapping[str, str]:
+    """Returns the names of the parts in tables and charts. Without a server, the client's are the engine's."""
+    if has_server(accounts):
+        return HEADS
+    return {**HEADS, **EMBEDDED_HEADS}
 
 
 def _duration(ns: float | None) -> str:
