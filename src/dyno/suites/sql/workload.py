@@ -28,6 +28,7 @@ from dyno.suites.sql.language.script import BATCH
 from dyno.suites.sql.native import NativeMix, NativeTransaction, can_load_script
 from dyno.suites.sql.port import DEFAULT, Rights, Session, Sql, may_write
 from dyno.suites.sql.reading import ReadingPort
+from dyno.suites.sql.statement_times import StatementTimer
 
 FEW = 20
 """Operations of a trial whose answers are all in the run file."""
@@ -168,7 +169,8 @@ class SqlWorkload(RemoteStore, NativeWorkload):
 
     def work(self, phase: Phase, port: Sql | NativeSql, client: int, clients: int, round: int) -> Iterator[Work]:
         kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
-        call = self._call(kinds, port)
+        timers = self._make_timers(kinds, port)
+        call, timed = self._call(kinds, port), self._call(kinds, port, timers)
         record = self._get_recording(phase, kinds, client)
         most = int(self._job.params["operations"])
         alone = len(kinds.transactions) == 1
@@ -186,15 +188,26 @@ class SqlWorkload(RemoteStore, NativeWorkload):
                 arguments = list(zip(positions, inputs, strict=True))
                 names = [kinds.transactions[at].name for at in positions[:left]]
             yield Operations(
-                calls=lambda _: [call],
+                calls=partial(_choose_call, call, timed, timers, spans := list[list[list[int]]]()),
                 arguments=arguments[:left],
                 check=partial(record.check, number, positions, inputs),
                 kinds=names,
                 held=port.transaction() if isinstance(port, ReadingPort) else None,
+                parts=partial(_take_spans, timers, spans) if timers else None,
             )
 
-    def _call(self, kinds: Kinds, port: Any) -> Any:
-        """Returns the operations' callable, or the call for native load if the port is one for that."""
+    def _make_timers(self, kinds: Kinds, port: Any) -> Sequence[StatementTimer]:
+        """Returns a timer for each transaction; none of a null engine, and of native load, which sends all statements
+        at once."""
+        if isinstance(port, NativeSql) or self._job.spec.floor:
+            return []
+        alone = len(kinds.transactions) == 1
+        pairs = zip(kinds.scripts, kinds.transactions, strict=True)
+        return [StatementTimer(script, "" if alone else f"{each.name}: ") for script, each in pairs]
+
+    def _call(self, kinds: Kinds, port: Any, timers: Sequence[StatementTimer] = ()) -> Any:
+        """Returns the operations' callable, or the call for native load if the port is one for that. With `timers`,
+        one for each transaction, they time its statements."""
         pairs = list(zip(kinds.scripts, kinds.transactions, strict=True))
         if isinstance(port, NativeSql):
             calls = [NativeTransaction(script, port.port, isinstance(each.compare, tuple)) for script, each in pairs]
@@ -203,6 +216,13 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             return NativeMix(calls)
         judged = not self._job.spec.floor
         runs = [compile_script(script, port, isinstance(each.compare, tuple), judged) for script, each in pairs]
+        if timers:
+            runs = [
+                timer.time_transaction(
+                    compile_script(script, port, isinstance(each.compare, tuple), judged, timer.time_statement)
+                )
+                for timer, (script, each) in zip(timers, pairs, strict=True)
+            ]
         if len(runs) == 1:
             return runs[0]
         return lambda argument: runs[argument[0]](argument[1])
@@ -303,6 +323,28 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             yield Caveat("isolation", "runs at its own default isolation of transactions")
         if self._definition.own_texts(self._job.spec.name):
             yield Caveat("other-text", "runs a text of its own in place of the others'")
+
+
+def _choose_call(
+    call: Any, timed: Any, timers: Sequence[StatementTimer], spans: list[list[list[int]]], entered: object
+) -> list[Any]:
+    """Returns the callable of a slice, which times statements where that is cheap. `spans`: gets a list for each
+    timer, to which its transactions add their spans."""
+    spans[:] = [timer.start_slice() for timer in timers]
+    if any(timer.on for timer in timers):
+        return [timed]
+    return [call]
+
+
+def _take_spans(
+    timers: Sequence[StatementTimer], spans: Sequence[list[list[int]]], answers: object
+) -> dict[str, list[int]]:
+    """Returns the latencies of statements since they were last taken, by name."""
+    taken = dict[str, list[int]]()
+    for timer, of_slice in zip(timers, spans, strict=False):
+        taken |= timer.take(of_slice)
+        of_slice.clear()
+    return taken
 
 
 class NativeSql:

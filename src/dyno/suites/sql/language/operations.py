@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from dyno.contracts.model import Wrong
@@ -20,6 +20,8 @@ from dyno.suites.sql.port import Sql
 if TYPE_CHECKING:
     import numpy as np
 
+Run = Callable[[Any], Any]
+"""Executes a statement, given its parameters, or a transaction, given its inputs."""
 CONTROL = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SET")
 """First words of statements that have no answer."""
 
@@ -28,10 +30,13 @@ class Aborted(Exception):
     """The engine ended a transaction because of others: a deadlock or a conflict."""
 
 
-def compile_script(script: Script, port: Sql, named: bool, judged: bool) -> Callable[[tuple[object, ...]], object]:
+def compile_script(
+    script: Script, port: Sql, named: bool, judged: bool, wrap: Callable[[Run], Run] = lambda run: run
+) -> Run:
     """Returns a function that executes the script once, given its inputs. It returns the rows or the number of
     changed rows of the only statement, or a tuple of these. `named`: each is a pair of the columns' names and the
-    rows. If not `judged`, the engine is a null engine, and the variables of \\gset are 0."""
+    rows. If not `judged`, the engine is a null engine, and the variables of \\gset are 0. `wrap`: is around each
+    statement of a transaction with several."""
     statements = script.statements
     # The values of other \set commands are inputs.
     planned = [step for step in script.steps if isinstance(step, Statement) or step.late]
@@ -43,7 +48,9 @@ def compile_script(script: Script, port: Sql, named: bool, judged: bool) -> Call
         pick = itemgetter(*at) if len(at) > 1 else lambda inputs: (inputs[at[0]],)
         return _guard_transaction(lambda inputs: run(pick(inputs)), port)
     steps = [
-        (step, None) if isinstance(step, Set) else (step, port.statement(step.pieces, named or step.gset is not None))
+        (step, None)
+        if isinstance(step, Set)
+        else (step, wrap(port.statement(step.pieces, named or step.gset is not None)))
         for step in planned
     ]
 
