@@ -53,7 +53,7 @@ READABLE = (SCHEMA, SEARCH_SCHEMA)
 # Fields whose values are equal in many trials of an engine.
 _COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
 _COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
-_OFTEN_EMPTY = ("by_kind", "by_part", "facts")
+_OFTEN_EMPTY = ("by_kind", "by_part", "counters", "facts")
 _EMPTY: Mapping[str, object] = {}
 T = TypeVar("T")
 # Dates in these years are valid in every time zone.
