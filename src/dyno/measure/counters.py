@@ -15,6 +15,8 @@ from dyno.contracts.roles import OpeningWorkload
 from dyno.contracts.suite import Job, Workload
 
 Counts = Mapping[str, int]
+LONGEST_REASON = 300
+"""Characters of an error in the remark. Some servers send a stack trace."""
 
 
 class CounterReader:
@@ -86,7 +88,7 @@ class CounterReader:
         if isinstance(error, MemoryError):
             raise error
         self._before = None
-        self._failure = " ".join(exception_text(error).split()) or type(error).__name__
+        self._failure = " ".join(exception_text(error).split())[:LONGEST_REASON] or type(error).__name__
 
 
 def _subtract(after: Counts, before: Counts) -> Counts:
