@@ -22,6 +22,7 @@ ORDER = {
             "claims",
             "run-file",
             "measured-quantities",
+            "engine-counters",
             "show-json",
         ),
         *("compare-json", "why-json", "columns"),

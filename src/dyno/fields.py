@@ -44,6 +44,7 @@ MEDIAN_OF_KNOWN = "median of the known"
 NAMES = "all names"
 PERCENTILES, EACH_PERCENTILES = "percentiles together", "percentiles of each, together"
 MEDIANS = "median of each"
+SHARED_MEDIANS = "median of each that all have"
 AGREED = "lukewarm if they differ"
 WORST_SHARE = "worst share in percent"
 EACH = "each"
@@ -272,6 +273,10 @@ class Sample(Counted):
     maintenance: Mapping[Text, Count | None] = declare_quantity(factory=dict)
     """In a search for a capacity: how often the engine did its occasional work during the phase, by name, such as
     `checkpoint`; null if it can't be known. Empty for a phase that does not write."""
+    counters: Mapping[Text, Count] = declare_quantity(summary=SHARED_MEDIANS, shown=(JSON,), factory=dict)
+    """By how much the engine's own counters grew from the start of the phase to its end, by
+    name. Those of a server include what all its clients did. Empty for an engine without counters, if they could not
+    be read, and if the clients opened an embedded engine in processes of their own; without those that shrank."""
     facts: Mapping[Text, Fact] = declare_quantity(factory=dict)
     """The suite's facts about the store after the phase, by name; empty for most suites."""
 

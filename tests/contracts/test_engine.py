@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from dyno import registry
+from dyno.contracts.counters import Counter, CounterSpec
 from dyno.contracts.engine import EngineSpec, Gap, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, UsageError
@@ -36,6 +37,10 @@ def with_port(**given: Any) -> EngineSpec:
     return replace(RIGHT, ports={"records": replace(PortSpec(dict), **given)})
 
 
+def with_counters(*counters: Counter) -> EngineSpec:
+    return replace(RIGHT, counters=CounterSpec("a page", counters, lambda engine: {}))
+
+
 def test_valid_declaration_is_accepted() -> None:
     RIGHT.check(PORTS)
 
@@ -54,6 +59,9 @@ def test_valid_declaration_is_accepted() -> None:
         (replace(RIGHT, options=(Setting("size", integer(1), 0, ""),)), "options", "a whole number from 1 to"),
         (replace(RIGHT, options=(Setting("mode", choice("wal"), "wall", ""),)), "options", "expected one of wal"),
         (replace(RIGHT, options=(Setting("tier", choice("a"), "a", ""),)), "options", "are reserved"),
+        (with_counters(Counter("hits", "byte", "")), "counters: hits: unit", "did you mean bytes?"),
+        (with_counters(*[Counter("hits", "count", "")] * 2), "counters", "hits is declared twice"),
+        (with_counters(cast(Counter, "hits")), "counters: counters", "is not a Counter"),
         (with_port(clients="thread"), "ports: records: clients", "did you mean threads?"),
         (with_port(tiers={"volatil": {}}), "ports: records: tiers", "did you mean volatile?"),
         (with_port(options=RIGHT.options), "ports: records: options", "size is declared twice"),

@@ -260,6 +260,7 @@ SAMPLE = Sample(
     judged=40,
     broken={"p99<5ms": 3},
     maintenance={"checkpoint": 1, "merge": None},
+    counters={"blks_hit": 12},
     machines={"b": Machine({**MACHINE, "cpu_ns": None}), "c": MACHINE},
     by_machine={"b": HISTOGRAM, "c": None},
     facts={"ratio": 1.5, "entries": 49, "library": "zlib 1.3", "cost": None},

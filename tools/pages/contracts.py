@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pages.text import code, table
 
 from dyno.cli.schema import describe_fields
-from dyno.contracts import engine, installation, roles, suite
+from dyno.contracts import counters, engine, installation, roles, suite
 
 KINDS: dict[str, type] = {
     "EngineSpec": engine.EngineSpec,
     "PortSpec": engine.PortSpec,
     "Installation": installation.Installation,
     "ServerSpec": engine.ServerSpec,
+    "CounterSpec": counters.CounterSpec,
     "CrashSpec": engine.CrashSpec,
     "Listing": engine.Listing,
     "Engine": engine.Engine,

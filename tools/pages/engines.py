@@ -16,6 +16,7 @@ from pages.text import DOCS, WRITTEN, code, moved, nested, sections, table
 
 import dyno.engines
 from dyno import registry
+from dyno.contracts.counters import unreadable_counters
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Caveat
 from dyno.contracts.programs import GoModule
@@ -176,6 +177,9 @@ def caveats(spec: EngineSpec) -> dict[str, str]:
         if kind.__module__.startswith("dyno."):
             # A class overrides the caveats of its bases.
             found = {**caveats_of(kind), **found}
+    if spec.counters is not None:
+        unreadable = unreadable_counters(UNKNOWN)
+        found[unreadable.code] = unreadable.text
     return dict(sorted(found.items()))
 
 
@@ -263,9 +267,44 @@ def family(about: Path, page: Path) -> str:
     return moved(nested(f"# {title}\n{kept}", f"Notes on {title}"), about, page)
 
 
+COUNTERS_PAGE = """# Engine counters
+
+{written}
+
+What engines count of their own work. Dyno reads these counters before and after each phase, while its clock stands
+still, and subtracts what a reading counts by itself. The differences are `samples[].counters` of the
+[run file](run-file.md#trial-lines); the medians over trials are `cells[].counters` of
+[`dyno show --json`](show-json.md). Units are counts, bytes and ns.
+
+A server's counters are the whole server's: on your own server, they include what others did meanwhile. A counter that
+a version of the engine lacks is left out, and so is one that shrank, as at a restart.
+
+{engines}
+"""
+
+
+def counters_page() -> str:
+    """The page of all engines' own counters. Engines that share a declaration share a table."""
+    families: dict[int, list[EngineSpec]] = {}
+    for spec in specs():
+        if spec.counters is not None:
+            families.setdefault(id(spec.counters), []).append(spec)
+    parts = []
+    for family in families.values():
+        counters = family[0].counters
+        assert counters is not None
+        rows = [(code(each.name), each.unit, each.meaning) for each in counters.counters]
+        title = ", ".join(spec.name for spec in family)
+        parts.append(f"## {title}\n\n{table(('Counter', 'Unit', 'Meaning'), rows)}\n\nSource: {counters.source}.")
+    return COUNTERS_PAGE.format(
+        written=WRITTEN.format("`counters` in the engines' declarations"), engines="\n\n".join(parts)
+    )
+
+
 def pages() -> dict[str, str]:
-    """The text of each engine's page, by its path below docs/."""
-    return {f"reference/engines/{spec.name}.md": page(spec) for spec in specs()}
+    """The text of each engine's page, and of the page of counters, by path below docs/."""
+    engines = {f"reference/engines/{spec.name}.md": page(spec) for spec in specs()}
+    return {**engines, "reference/engine-counters.md": counters_page()}
 
 
 def every() -> str:

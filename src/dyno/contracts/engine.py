@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
+from dyno.contracts.counters import UNITS, Counter, CounterSpec
 from dyno.contracts.declarations import defer_import, exception_text
 from dyno.contracts.installation import NOTHING, Installation
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
@@ -230,6 +231,8 @@ class EngineSpec:
     """Everything that must be on the machine."""
     server: ServerSpec | None = None
     """The engine's server. None for an embedded engine."""
+    counters: CounterSpec | None = None
+    """The engine's own counters. None if it has none that explain its speed and cost nothing."""
     crashes: CrashSpec = CrashSpec()
     """Properties for tests of crashes."""
     listing: Listing = Listing()
@@ -283,6 +286,8 @@ class EngineSpec:
         _check_clients("clients", self.clients)
         _check_tiers("tiers", self.tiers)
         _check_options("options", self.options)
+        if self.counters is not None:
+            _check_counters("counters", self.counters)
         known = tuple(ports)
         for name, port in self.ports.items():
             if name not in known:
@@ -439,6 +444,17 @@ def _check_tiers(field: str, tiers: Mapping[Tier, object]) -> None:
             raise UsageError(
                 f"{unknown_name_message(f'{field}: tier', tier, [one.value for one in Tier])} (a Tier, not text)"
             )
+
+
+def _check_counters(field: str, spec: CounterSpec) -> None:
+    _check_kind(f"{field}: counters", spec.counters, Counter)
+    names = set[str]()
+    for counter in spec.counters:
+        if counter.unit not in UNITS:
+            raise UsageError(unknown_name_message(f"{field}: {counter.name}: unit", counter.unit, UNITS))
+        if counter.name in names:
+            raise UsageError(f"{field}: {counter.name} is declared twice")
+        names.add(counter.name)
 
 
 def _check_options(field: str, options: Iterable[Setting]) -> None:

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dyno.contracts.counters import BYTES, NS, Counter, CounterSpec
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
@@ -123,6 +124,23 @@ class Keys(OrderedKV, KVReader):
             fill(batch, pending)
 
 
+def read_counters(engine: LevelDB) -> Mapping[str, int]:
+    """Adds up the levels' whole seconds and MB."""
+    lines = (engine.db.get_property(b"leveldb.stats") or b"").decode().splitlines()
+    levels = [[int(word) for word in line.split()] for line in lines[3:]]
+    seconds, read, written = (sum(level[column] for level in levels) for column in (3, 4, 5))
+    return {"Time": seconds * 1_000_000_000, "Read": read * MIB, "Write": written * MIB}
+
+
+COUNTERS = CounterSpec(
+    'The LevelDB Authors, LevelDB, "db.h": property leveldb.stats',
+    (
+        Counter("Time", NS, "time of compactions, in whole seconds for each level"),
+        Counter("Read", BYTES, "data that compactions read, in whole MB for each level"),
+        Counter("Write", BYTES, "data that compactions wrote, in whole MB for each level"),
+    ),
+    read_counters,
+)
 ENGINE = EngineSpec(
     name="leveldb",
     title="LevelDB, a log-structured merge tree (plyvel)",
@@ -130,6 +148,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
+    counters=COUNTERS,
     # This writes the memtable to a table, begins a new log and merges tables, as LevelDB does with a full buffer.
     crashes=CrashSpec(Maintenance("new log, and compaction", lambda engine: engine.db.compact_range())),
     installation=Installation(

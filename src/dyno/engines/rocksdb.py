@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dyno.contracts.counters import BYTES, COUNT, Counter, CounterSpec
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
-from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.host.installation import version
 from dyno.servers import set_option
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
@@ -67,9 +69,12 @@ class RocksDB(Engine):
         if options["bloom_bits"]:
             table.set_bloom_filter(int(options["bloom_bits"]), False)
         settings.set_block_based_table_factory(table)
+        if options["statistics"]:
+            settings.enable_statistics()
         for name, value in set_option.get_settings(options).items():
             _set(settings, name, value)
         self.db: Any = rocksdict.Rdict(str(home), settings)
+        self.statistics = settings.get_statistics
         self.write_options = self.library.WriteOptions()
         self.write_options.sync = bool(self._tier["sync"])
         self.write_options.disable_wal = bool(self._tier["disable_wal"])
@@ -199,6 +204,35 @@ class Series(keyed.KeyedSeries):
             yield (iterator.key(), iterator.value()) if exists else None
 
 
+STALLS = "rocksdb.cf-write-stall-stats"
+TICKERS = (
+    Counter("rocksdb.block.cache.hit", COUNT, "blocks that were found in the block cache (statistics=yes)"),
+    Counter("rocksdb.block.cache.miss", COUNT, "blocks that were not in the block cache (statistics=yes)"),
+    Counter("rocksdb.memtable.hit", COUNT, "reads that a memtable answered (statistics=yes)"),
+    Counter("rocksdb.bloom.filter.useful", COUNT, "reads of a file that its filter saved (statistics=yes)"),
+    Counter("rocksdb.wal.synced", COUNT, "flushes of the log (statistics=yes)"),
+    Counter("rocksdb.wal.bytes", BYTES, "data written to the log (statistics=yes)"),
+    Counter("rocksdb.compact.read.bytes", BYTES, "data that compactions read (statistics=yes)"),
+    Counter("rocksdb.compact.write.bytes", BYTES, "data that compactions wrote (statistics=yes)"),
+)
+
+
+def read_counters(engine: RocksDB) -> Mapping[str, int]:
+    texts = engine.db.property_value(STALLS) or "", engine.statistics() or ""
+    counts = [*re.findall(r"([\w-]+): (\d+)", texts[0]), *re.findall(r"^(\S+) COUNT : (\d+)", texts[1], re.MULTILINE)]
+    return {"versions": engine.versions(), **{name: int(count) for name, count in counts}}
+
+
+COUNTERS = CounterSpec(
+    'Meta Platforms, RocksDB wiki, "Statistics" and "Write Stalls"',
+    (
+        Counter("versions", COUNT, "times that the set of files changed: a memtable was written, or files merged"),
+        Counter("total-delays", COUNT, "writes that were slowed down for compactions"),
+        Counter("total-stops", COUNT, "writes that were stopped for compactions"),
+        *TICKERS,
+    ),
+    read_counters,
+)
 NO_SNAPSHOT = Gap("isolation", "upstream", "an iterator of rocksdict's snapshot does not read from the snapshot")
 
 ENGINE = EngineSpec(
@@ -208,6 +242,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys, gaps=(NO_SNAPSHOT,)), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
+    counters=COUNTERS,
     crashes=CrashSpec(Maintenance("new log, and compaction", RocksDB.compact, times=RocksDB.versions)),
     installation=Installation(modules=("rocksdict",), requires=("rocksdict>=0.3.23",)),
     options=(
@@ -216,6 +251,7 @@ ENGINE = EngineSpec(
         Setting("block_kib", integer(1), 4, "block, in KiB (RocksDB's default)"),
         Setting("bloom_bits", integer(0, 64), 0, "bloom filter bits per key; 0 for none (RocksDB's default)"),
         Setting("compression", choice("snappy", "lz4", "zstd", "none"), "snappy", "block compression"),
+        Setting("statistics", boolean, False, "RocksDB's statistics, for its counters: they cost a tenth of a read"),
         set_option.setting("settings", OURS, "its Options"),
     ),
     clients="threads",

@@ -48,6 +48,9 @@ CONNECTIONS = 8
 READY = "ready"
 
 
+Publish = Callable[[Any], object]
+
+
 class ClientDied(Exception):
     """A client's process or thread ended without a result."""
 
@@ -75,6 +78,8 @@ class Task:
     """If not 0, the number of clients that take turns in the processes, which `clients` is the number of."""
     share: Share | None = None
     """The clients on this machine, if others run on other machines."""
+    publish: Publish | None = None
+    """See `dyno.contracts.counters.CounterSpec.publish`."""
 
     def scheduler(self, client: int) -> BatchScheduler:
         if self.group is not None:
@@ -87,6 +92,13 @@ class Task:
         if self.pace.rate is None:
             return SoloClient()
         return SingleClient()
+
+    def publish_counters(self) -> None:
+        """Makes the server publish what this client has counted. Fails silently: the answers of the phase are more
+        than its counters."""
+        if self.publish is not None:
+            with suppress(Exception):
+                self.publish(self.workload.engine())
 
     def abort(self) -> None:
         """Releases clients that wait for a dead one."""
@@ -103,11 +115,13 @@ def run_phase(
     ready: Callable[[], object] = lambda: None,
     server: Sequence[int] = (),
     announce: Announce = lambda: None,
+    publish: Publish | None = None,
     share: Share | None = None,
 ) -> Tally:
     """Measures the prepared phase. `how` is the engine's kind of clients: see `EngineSpec.clients`. `server` has the
     ids of the server's processes. `ready` is called once in this process, when all clients have warmed up and are
-    about to start. `share`: the clients of this machine, if others run elsewhere; the phase then is one batch."""
+    about to start. `publish`: see `dyno.contracts.counters.CounterSpec`. `share`: the clients of this machine, if
+    others run elsewhere; the phase then is one batch."""
     if phase.reported:
         return run_reported(workload, phase, pace, ready)
     native = isinstance(workload, NativeWorkload) and workload.native_port(phase) is not None
@@ -129,7 +143,7 @@ def run_phase(
         rules = BatchRules(long, -(-connections // clients) or 1, whole_ns)
         group = ClientGroup(barrier, clients, rules, None if connections else states)
     served = with_descendants(server)
-    task = Task(workload, phase, clients, pace, states, group, served, announce, connections, turns, share)
+    task = Task(workload, phase, clients, pace, states, group, served, announce, connections, turns, share, publish)
     # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.
     with disable_collection(), watch_states(states):
         tally = _threads(task, ready) if threads else _merge_tallies(_processes(task, ready))
@@ -183,7 +197,9 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
             # Several clients must not write to the worker's pipe at the same time, so only a single one announces.
             announce=task.announce if task.clients == 1 else lambda: None,
             make=make,
+            warmed=task.publish_counters,
         )
+        task.publish_counters()
     if not task.connections and (tally.operations or tally.ended_by != "count"):
         tally.by_client = [tally.operations]
     return tally

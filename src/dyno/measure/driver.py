@@ -40,16 +40,19 @@ def measure(
     watch: Callable[[], int] = lambda: 0,
     announce: Announce = lambda: None,
     make: Callable[..., Client] | None = None,
+    warmed: Callable[[], object] = lambda: None,
 ) -> Tally:
     """Warms up, builds the first slices, calls `ready`, and runs batches until the slices or the time end.
 
     With `hot`, a whole untimed round comes first. Untimed answers are checked too. A wrong answer ends the phase; the
     result's `void` then has the reason. `scheduler` starts the batches together with those of other clients. `watch`
     returns the CPU time in ns that the server has used. `announce` is called before a check that may take long.
-    `make` constructs another kind of client, with the same arguments.
+    `make` constructs another kind of client, with the same arguments. `warmed` is called after the warm-up, while no
+    transaction is open: the first slices may open one.
     """
     with disable_collection():
-        return (make or Client)(rounds, pace, position, scheduler, writes, watch, announce).measure(ready, hot)
+        client = (make or Client)(rounds, pace, position, scheduler, writes, watch, announce)
+        return client.measure(ready, hot, warmed)
 
 
 class Client:
@@ -84,14 +87,15 @@ class Client:
         self._pauses = PauseMeter(position, watch)
         self._most = self._scheduler.most
 
-    def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
+    def measure(self, ready: Callable[[], object], hot: bool, warmed: Callable[[], object]) -> Tally:
         tally = self._tally
         try:
             try:
-                warmed = warm_up(self._warm_round, self._pace, hot)
-                tally.warm = warmed.completed
-                if warmed.operations and (hot or self._scheduler.whole):
-                    self._scheduler.expect(warmed.elapsed_ns / warmed.operations)
+                warm = warm_up(self._warm_round, self._pace, hot)
+                tally.warm = warm.completed
+                if warm.operations and (hot or self._scheduler.whole):
+                    self._scheduler.expect(warm.elapsed_ns / warm.operations)
+                warmed()
                 self._load()
             except Wrong as wrong:
                 tally.void = str(wrong)

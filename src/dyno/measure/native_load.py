@@ -172,8 +172,8 @@ class NativeClients(Client):
                 arrivals = Arrivals(rate, pace.arrivals, client, clients, pace.seed)
             self._lanes.append(Lane(own, endless, self._writes, arrivals))
 
-    def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
-        tally = super().measure(ready, hot)
+    def measure(self, ready: Callable[[], object], hot: bool, warmed: Callable[[], object]) -> Tally:
+        tally = super().measure(ready, hot, warmed)
         tally.by_client = [lane.done for lane in self._lanes if lane.done or not lane.queue.over]
         return tally
 

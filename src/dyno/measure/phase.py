@@ -36,6 +36,7 @@ from dyno.host.usage import (
     with_descendants,
 )
 from dyno.measure.clients import run_phase
+from dyno.measure.counters import CounterReader
 from dyno.measure.slices import Announce
 from dyno.measure.tally import Tally
 
@@ -126,10 +127,12 @@ def measure_phase(
     spent: Stopwatch,
     announce: Announce = lambda: None,
     run: Callable[..., Tally] = run_phase,
+    reader: CounterReader | None = None,
 ) -> Sample:
     """Measures a phase and adds its laps to `spent`. Raises Absent if the phase makes no sense for the engine, and
     ServerDied. `announce` is called before checks that may take long. `run` runs the clients, with the arguments of
-    `dyno.measure.clients.run_phase`."""
+    `dyno.measure.clients.run_phase`. `reader` reads the engine's own counters."""
+    reader = reader or CounterReader(job)
     rest(server_pids(job), job.home)
     # A floor engine stores nothing that could be cold. It is measured without the eviction, for the harness's cost.
     cold = phase.temperature == "cold" and not job.spec.floor
@@ -140,9 +143,13 @@ def measure_phase(
 
     def begin_counting() -> None:
         spent.lap("hot")
+        # First, because the reading costs the server some CPU time.
+        reader.begin(workload, phase)
+        spent.lap("counters")
         counters.begin()
 
-    tally = run(workload, phase, job.clients, job.spec.clients, pace, begin_counting, server, announce)
+    publish = reader.publisher(workload, phase)
+    tally = run(workload, phase, job.clients, job.spec.clients, pace, begin_counting, server, announce, publish)
     # A node that the workload has killed is no longer among the server's processes.
     if not all(is_running(pid) for pid in server if pid in server_pids(job)):
         # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.
@@ -156,6 +163,9 @@ def measure_phase(
     # work.
     engine = workload.engine()
     maintained = counters.maintained(engine)
+    spent.lap("verify")
+    counted = reader.end(workload)
+    spent.lap("counters")
     settled = settle(server) if phase.writes else None
     written = [each.written_bytes for each in (tally.usage, measure_own() - mine, counters.served())]
     announce()
@@ -178,6 +188,7 @@ def measure_phase(
         settled=settled,
         written_bytes=None if None in written else sum(part or 0 for part in written),
         maintenance=maintained,
+        counters=counted,
     )
 
 

@@ -30,6 +30,7 @@ from dyno.host.process import die_with_parent
 from dyno.host.procfs import ROOT, quota_cores
 from dyno.machines.tasks import read_frame, write_frame
 from dyno.measure.clients import run_phase
+from dyno.measure.counters import CounterReader
 from dyno.measure.loop import describe_loop, pick
 from dyno.measure.messages import (
     ClientsDone,
@@ -138,7 +139,8 @@ def _run_phase(question: bytes, home: Path, inbox: "SimpleQueue[bytes]", answers
             sleep((left - SPIN_NS) / 1e9)
 
     die_with_parent(parent)
-    tally = run_phase(workload, phase, share.own, base.spec.clients, pace, ready, share=share)
+    publish = CounterReader(replace(base, server=server)).publisher(workload, phase)
+    tally = run_phase(workload, phase, share.own, base.spec.clients, pace, ready, publish=publish, share=share)
     state = workload.describe_store()
     workload.release()
     return ClientsDone(pickle.dumps(tally), pickle.dumps(state))

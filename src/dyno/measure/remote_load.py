@@ -64,6 +64,7 @@ class RemoteLoad:
         ready: Callable[[], object],
         server: Sequence[int],
         announce: Announce,
+        publish: object,
     ) -> Tally:
         if not isinstance(workload, RemoteWorkload):
             raise Refused(f"suite {self._request.suite} can't be loaded from other machines")

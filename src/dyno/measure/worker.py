@@ -31,6 +31,7 @@ from dyno.machines.scheduler import MachineLost
 from dyno.measure.client_states import describe_late_clients
 from dyno.measure.client_usage import ENDED_CLIENTS
 from dyno.measure.clients import ClientDied, run_phase
+from dyno.measure.counters import CounterReader
 from dyno.measure.loop import clocks, describe_loop, pick
 from dyno.measure.messages import (
     CheckBegan,
@@ -258,6 +259,8 @@ def _run_phases(
     reporter.clocks = partial(clocks, loop)
     spent.lap("loop")
     described = False
+    reader = CounterReader(job)
+    remarked = False
     remote = request.load_from is not None
     if request.load_from is None:
         run: Callable[..., Tally] = run_phase
@@ -275,25 +278,29 @@ def _run_phases(
                 described = True
             spent.lap("prepare")
             sample = measure_phase(
-                workload, phase, job, request.pace, spent, lambda: reporter.report(CheckBegan()), run
+                workload, phase, job, request.pace, spent, lambda: reporter.report(CheckBegan()), run, reader
             )
-            if not described:
-                reporter.report(_describe_engine(workload, job, remote))
+            remark = reader.caveat()
+            if not described or (remark is not None and not remarked):
+                reporter.report(_describe_engine(workload, job, remote, remark))
                 described = True
+                remarked = remark is not None
             reporter.report(PhaseMeasured(sample, spent.check_ns))
             spent.lap("verify")
         except Absent as why:
             reporter.report(PhaseAbsent(phase.name, exception_text(why)))
 
 
-def _describe_engine(workload: Workload, job: Job, remote: bool) -> EngineDescribed:
-    """`remote`: whether other machines load it."""
+def _describe_engine(workload: Workload, job: Job, remote: bool, remark: Caveat | None = None) -> EngineDescribed:
+    """`remote`: whether other machines load it. `remark`: a further caveat."""
     engine = workload.engine()
     name = job.spec.name
     where = f"engine {name}"
     foreign = job.server is not None and not job.server.own
     added_settings = dict[str, Value | None]()
     added_caveats = list[Caveat]()
+    if remark is not None:
+        added_caveats.append(remark)
     if remote and not foreign:
         # This machine's connection, which loads and checks the store, is not the clients'.
         tls = bool(cast(JoinableServer, job.server).reached().files)

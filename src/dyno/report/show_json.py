@@ -120,6 +120,8 @@ class CellRow(Struct, frozen=True, kw_only=True):
     bytes_on_disk: int | None
     write_amplification: float | None
     """Bytes to the device per byte stored by the application."""
+    counters: Mapping[str, int]
+    """Growth of the engine's own counters during the phase: medians over the samples."""
     facts: Mapping[str, Fact]
     """The suite's facts: medians over the samples."""
     trial_facts: Mapping[str, Fact]

@@ -38,7 +38,7 @@ LINES = "\n\t"
 """Control characters that stay in a text of several lines."""
 CLEANED = {
     **dict.fromkeys(("why", "first_error", "void"), LINES),
-    **dict.fromkeys(("waits", "version", "settings", "caveats", "facts", "reported_by"), ""),
+    **dict.fromkeys(("waits", "version", "settings", "caveats", "counters", "facts", "reported_by"), ""),
 }
 """Fields of events with texts of the engine or the suite, and the control characters that stay in them."""
 BY_NAME = ("by_kind", "by_part")

@@ -131,6 +131,9 @@ class CellSummary:
     lacks it."""
     server_cpu_ns: float | None
     """CPU time of the server per item, like `client_cpu_ns`."""
+    counters: dict[str, int]
+    """Growth of the engine's own counters during the phase, as medians over trials, of those that all trials
+    have."""
     write_amplification: float | None
     """Bytes sent to the device per byte that the application stored, as the median over trials."""
     facts: dict[str, Fact]
@@ -299,6 +302,14 @@ def _median_counters(usages: Sequence[Mapping[str, int | None] | None]) -> dict[
     return {name: int(median(of)) if len(of) == len(known) else None for name, of in columns.items()}
 
 
+def _median_shared(tables: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Returns the median of each name that all tables have."""
+    if not tables:
+        return {}
+    names = [name for name in tables[0] if all(name in table for table in tables)]
+    return {name: int(median(table[name] for table in tables)) for name in names}
+
+
 _SUMMARIES: Mapping[str, Callable[[list[Any]], Any]] = {
     fields.TOTAL: lambda values: sum(values) if values else None,
     fields.MEDIAN: lambda values: int(median(values)) if values and None not in values else None,
@@ -307,6 +318,7 @@ _SUMMARIES: Mapping[str, Callable[[list[Any]], Any]] = {
     ),
     fields.PERCENTILES: percentiles,
     fields.MEDIANS: _median_counters,
+    fields.SHARED_MEDIANS: _median_shared,
     fields.WORST_SHARE: _resident_percent,
     fields.EACH: lambda values: [list(value) for value in values],
     fields.AGREED: lambda values: "lukewarm" if len(set(values)) > 1 else next(iter(values), "none"),

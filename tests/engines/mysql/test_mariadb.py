@@ -345,3 +345,24 @@ def test_address_is_parsed_into_its_parts() -> None:
     assert parse_address("mysql://root@localhost/?unix_socket=/run/s") == {"unix_socket": "/run/s", "user": "root"}
     with pytest.raises(UsageError, match="expected an address that begins with mysql://"):
         registry.engine("mysql").resolve({"url": "postgresql://u:p@h"})
+
+
+def test_scan_without_index_raises_reads_of_next_row(server: Any, tmp_path: Path) -> None:
+    counters = SPEC.counters
+    assert counters is not None
+    made, _ = server
+    store = job(tmp_path / "store", made)
+    engine: Any = store.open(store.home)
+    with closing(engine), closing(store.spec.ports["records"].open(engine, True)) as port:
+        port.insert({"name": f"n{number}", "location": "l", "stub": "x"} for number in range(1_000))
+        before = counters.read(engine)
+        port.reader().get(("n1", "l"))
+        found = counters.read(engine)
+        with closing(engine.connect()) as connection:
+            connection.execute("SELECT count(*) FROM records WHERE stub = 'y'").fetchall()
+        scanned = counters.read(engine)
+    # The reading itself reads some rows of the status.
+    assert found["Handler_read_rnd_next"] - before["Handler_read_rnd_next"] < 900
+    scan = {name: scanned[name] - found[name] for name in ("Handler_read_rnd_next", "Handler_read_next")}
+    assert sum(scan.values()) >= 1_000
+    assert scanned["Innodb_buffer_pool_read_requests"] > found["Innodb_buffer_pool_read_requests"]

@@ -5,7 +5,7 @@ all engines share, and `test_real_server` a real server's life.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from needed import require
 from serving import job, record, served
-from shell import wait_for
+from shell import Shell, small, wait_for
 from stores import Store, shared
 
 from dyno import registry
@@ -215,3 +215,85 @@ def test_asynchronous_standby_replicates_records(place: Path) -> None:
 )
 def test_invalid_standby_options_are_refused(options: dict[str, str], said: str) -> None:
     assert said in (SPEC.refuse(Tier.PROCESS, SPEC.resolve(options)) or "")
+
+
+# -- counters -------------------------------------------------------------------------------------------------
+
+COUNTERS = SPEC.counters
+
+
+def growth(engine: Any, work: Callable[[], object]) -> dict[str, int]:
+    """By how much each counter grows while the work is done and published."""
+    assert COUNTERS is not None and COUNTERS.publish is not None
+    before = COUNTERS.read(engine)
+    work()
+    COUNTERS.publish(engine)
+    after = COUNTERS.read(engine)
+    return {each.name: after[each.name] - before[each.name] for each in COUNTERS.counters if each.name in before}
+
+
+def test_scan_without_index_raises_rows_returned(place: Path) -> None:
+    with opened(place) as (engine, port):
+        port.insert(record(number) for number in range(5_000))
+        session = engine.connect()
+        scan = growth(engine, lambda: session.execute("SELECT count(*) FROM records WHERE stub = 'y'"))
+        find = growth(engine, lambda: port.reader().get(("n000001", "l1")))
+        session.close()
+    assert scan["tup_returned"] >= 5_000
+    assert find["tup_returned"] < 1_000
+
+
+def test_flushed_commits_raise_flushes_of_the_log(place: Path) -> None:
+    with served(job(place / "own", "postgresql", Tier.POWER)) as server:
+        asked = replace(job(place / "store", "postgresql", Tier.POWER), server=server)
+        with (
+            closing(asked.open(asked.home)) as engine,
+            closing(asked.spec.ports["records"].open(engine, True)) as port,
+        ):
+            grown = growth(engine, lambda: [port.insert([record(number)]) for number in range(20)])
+    assert grown["wal_sync"] >= 20
+    assert grown["wal_bytes"] > 1_000
+
+
+@pytest.mark.claim(
+    "PostgreSQL's own counters of a phase leave out the warm-up, although the server publishes them late"
+)
+@pytest.mark.parametrize("clients", [1, 3])
+def test_rows_fetched_are_those_of_the_phase_alone(clients: int, shell: Shell) -> None:
+    words = small(samples=1, param_records=1_000, clients=clients)
+    ended = shell.dyno("run", "records", "-e", "postgresql", *words, "-o", shell.file)
+    assert ended.status == 0, ended
+    (trial,) = shell.attempts("postgresql")
+    (sample,) = trial["samples"]
+    # With the warm-up it would be about twice as many. The server's own work in the background may add a few.
+    assert sample["operations"] <= sample["counters"]["tup_fetched"] < 1.2 * sample["operations"]
+
+
+def test_user_without_a_right_gets_no_counters_and_a_remark(shell: Shell, place: Path) -> None:
+    with served(job(place / "users", "postgresql", Tier.PROCESS)) as server:
+        host = server.address["host"]
+        port = server.address["port"]
+        grants = (
+            "REVOKE SELECT ON pg_stat_wal FROM PUBLIC",
+            "CREATE ROLE guest LOGIN",
+            "GRANT CREATE ON DATABASE postgres TO guest",
+        )
+        for statement in grants:
+            execute_as_owner(server, statement)
+        url = f"postgresql://guest@/postgres?host={host}&port={port}"
+        words = small(samples=1, param_records=50)
+        ended = shell.dyno("run", "records", "-e", f"postgresql:url={url}", *words, "-o", shell.file)
+    assert ended.status == 0, ended
+    (trial,) = shell.attempts("postgresql")
+    (sample,) = trial["samples"]
+    assert sample["items"] > 0
+    assert sample["counters"] == {}
+    remarks = [caveat["text"] for caveat in trial["caveats"] if caveat["code"] == "no-counters"]
+    assert len(remarks) == 1 and "permission denied for view pg_stat_wal" in remarks[0]
+
+
+def execute_as_owner(server: Any, statement: str) -> None:
+    import psycopg
+
+    with psycopg.connect(**server.address, autocommit=True) as connection:
+        connection.execute(statement.encode())

@@ -97,6 +97,25 @@ def users(place: Path) -> Iterator[Callable[..., Users]]:
         one.process.close()
 
 
+# -- counters ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("Redis's own counters of a phase count the phase's commands exactly")
+@pytest.mark.parametrize("clients", [1, 3])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_commands_processed_are_the_phases_operations(engine: str, clients: int, shell: Shell) -> None:
+    require(registry.engine(engine))
+    words = small(samples=1, param_records=200, clients=clients)
+    ended = shell.dyno("run", "records", "-e", engine, *words, "-o", shell.file)
+    assert ended.status == 0, ended
+    (trial,) = shell.attempts(engine)
+    (sample,) = trial["samples"]
+    assert sample["counters"]["total_commands_processed"] == sample["operations"]
+    assert sample["counters"]["keyspace_hits"] == sample["operations"]
+    assert sample["counters"]["keyspace_misses"] == 0
+    assert sample["counters"]["total_net_output_bytes"] > sample["operations"]
+
+
 # -- the port ---------------------------------------------------------------------------------------------
 
 

@@ -3,8 +3,9 @@
 For each call, it appends a line of JSON to the file that RECORDER_LOG names: `pid`, `thread`, `call`, and details of
 the call. `recorder` implements the `ordered-kv` port and `recorder-records` the `records` port, so that tests can
 compare the calls of different ports. `recorder-b` is a second, slow `recorder`. `recorder-threads` serves several
-clients. `recorder-lmdb` is LMDB, which has files: before it opens them, it records how much of them is in the page
-cache.
+clients. `recorder-counters` is a `recorder-threads` with counters: of gets, of its own readings, and one that
+shrinks. If RECORDER_COUNTERS is set, it is the error that reading them raises. `recorder-lmdb` is LMDB, which has
+files: before it opens them, it records how much of them is in the page cache.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dyno.contracts.counters import COUNT, Counter, CounterSpec
 from dyno.contracts.engine import Listing, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
@@ -52,6 +54,8 @@ class Store(memory.Memory):
     def __init__(self, name: str, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(home, tier, options)
         self.home, self.pause = home, int(options["pause_us"]) / 1e6
+        self.gets: list[bytes] = []
+        self.readings = 0
         found = sorted(path.name for path in home.iterdir())
         # Stores that still exist, other than this one.
         others = [str(path.parent) for path in Path(os.environ["DYNO_WORK"]).rglob(MARKER) if path.parent != home]
@@ -72,10 +76,11 @@ class Store(memory.Memory):
 
 class Reads(KVReader):
     def __init__(self, engine: Store) -> None:
-        self._store, self._pause = engine.store, engine.pause
+        self._store, self._pause, self._gets = engine.store, engine.pause, engine.gets
 
     def get(self, key: bytes) -> bytes | None:
         write("get", key=key.hex())
+        self._gets.append(key)
         if self._pause:
             time.sleep(self._pause)
         value: bytes | None = self._store.get(key)
@@ -231,5 +236,31 @@ FILES_ENGINE = replace(
     opener=FileStore,
     ports={"ordered-kv": PortSpec(FileKeys)},
     listing=Listing(by_default=False),
+)
+
+
+def read_counters(engine: Store) -> Mapping[str, int]:
+    write("read counters")
+    if error := os.environ.get("RECORDER_COUNTERS"):
+        raise PermissionError(error)
+    engine.readings += 1
+    shrinks = 1_000 - engine.readings
+    return {"gets": len(engine.gets), "readings": engine.readings, "shrinks": shrinks, "undeclared": shrinks}
+
+
+COUNTERS_ENGINE = replace(
+    THREADS_ENGINE,
+    name="recorder-counters",
+    counters=CounterSpec(
+        "tests/plugins/recorder",
+        (
+            Counter("gets", COUNT, "calls of get"),
+            Counter("readings", COUNT, "readings of the counters"),
+            Counter("shrinks", COUNT, "a number that gets smaller"),
+            Counter("absent", COUNT, "never read"),
+        ),
+        read_counters,
+        lambda engine: write("publish counters"),
+    ),
 )
 RECORDS_ENGINE = declare("recorder-records", {"records": Records})

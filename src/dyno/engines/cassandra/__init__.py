@@ -22,6 +22,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.engines.cassandra.counters import COUNTERS
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, set_option
@@ -316,6 +317,7 @@ ENGINE = server_engine(
     ports={"series": PortSpec("dyno.engines.cassandra.series:Series")},
     tiers=TIERS,
     default_tier=Tier.VOLATILE,
+    counters=COUNTERS,
     installation=Installation(modules=("cassandra",), requires=("cassandra-driver>=3.30",)),
     options=(
         Setting("nodes", integer(1, MOST_NODES), 1, "nodes of a cluster of Dyno's own"),

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dyno.contracts.counters import CounterSpec
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
+from dyno.engines.clickhouse.counters import EVENTS, NONE_YET, QUERY, SOURCE
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.suites.arrays import columns as array_columns
@@ -67,6 +69,11 @@ class ChDB(Engine):
 
     def _value(self, statement: str) -> str:
         return str(self.query(statement, "TSVRaw").data()).strip()
+
+    def events(self) -> Mapping[str, int]:
+        """Returns how often each event has happened in this process."""
+        rows = (line.split("\t") for line in self._value(QUERY).splitlines())
+        return {**NONE_YET, **{name: int(count) for name, count in rows}}
 
     def settings(self) -> Mapping[str, Value | None]:
         threads = self._value("SELECT value FROM system.settings WHERE name = 'max_threads'")
@@ -225,5 +232,6 @@ ENGINE = EngineSpec(
         modules=("chdb", "pandas", "pyarrow"), requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15")
     ),
     options=(Setting("threads", integer(0, 1024), 0, "threads of a query; 0 for ClickHouse's default"),),
+    counters=CounterSpec(SOURCE, EVENTS, ChDB.events),
     crashes=CrashSpec(Maintenance("merge of all parts", ChDB.merge)),
 )

@@ -17,6 +17,7 @@ from dyno.contracts.engine import CrashSpec, Gap, Maintenance, PortSpec, Server
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
+from dyno.engines.clickhouse.counters import COUNTERS
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
@@ -270,5 +271,6 @@ ENGINE = server_engine(
         packages=("clickhouse-server",),
     ),
     options=(Setting("cache_mib", integer(1), 256, "cache of marks of a server of Dyno's own, in MiB"),),
+    counters=COUNTERS,
     crashes=CrashSpec(Maintenance("merge of all parts", Click.merge)),
 )

@@ -24,6 +24,7 @@ from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Unavailable, Value
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
+from dyno.engines.influxdb.counters import COUNTERS
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
@@ -343,6 +344,7 @@ ENGINE = server_engine(
         ),
     ),
     upkeep=Influx.upkeep,
+    counters=COUNTERS,
     # Each run takes some seconds.
     crashes=CrashSpec(Maintenance("its log written to its files", Influx.upkeep, every=30)),
 )

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import CrashSpec, Maintenance, Nodes, PortSpec, Server
@@ -17,6 +18,7 @@ from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.passwords import HARMLESS, mask_password, without_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
+from dyno.engines.postgresql.counters import COUNTERS
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
 from dyno.engines.sysbench import DatabaseTests, run_pgbench, run_tool
 from dyno.engines.sysbench import explain_missing_program as missing_sysbench
@@ -80,6 +82,11 @@ class Postgres(ServerStore):
     shown = SHOWN
     own_caveats = (Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size"),)
 
+    def __init__(self, *arguments: Any) -> None:
+        self.sessions = WeakSet[Any]()
+        """The connections of ports, whose counters are published."""
+        super().__init__(*arguments)
+
     @classmethod
     def open_client(
         cls, server: StoreServer[ConnectionArguments], options: Mapping[str, Value]
@@ -104,13 +111,18 @@ class Postgres(ServerStore):
 
     def connect_there(self) -> psycopg.Connection:
         """Returns a connection to the tables of the user's, as the user's own sessions find them."""
-        return _connect(self.server)
+        return self._connect()
 
     def connect(self) -> psycopg.Connection:
         """Returns a connection to this store's schema, which is set when the connection begins."""
         if not self.server.own:
             self._create_schema()
-        return _connect(self.server, f"-c search_path={self.name}")
+        return self._connect(f"-c search_path={self.name}")
+
+    def _connect(self, options: str = "") -> psycopg.Connection:
+        connection = _connect(self.server, options)
+        self.sessions.add(connection)
+        return connection
 
     def for_tools(self) -> tuple[str, Mapping[str, str]]:
         """Returns a connection string with which another program works in this store, without the password, and an
@@ -359,6 +371,7 @@ ENGINE = server_engine(
     ),
     listens=True,
     upkeep=Postgres.upkeep,
+    counters=COUNTERS,
     crashes=CrashSpec(
         Maintenance("checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), times=Postgres.checkpoints)
     ),

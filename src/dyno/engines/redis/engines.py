@@ -26,6 +26,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
+from dyno.engines.redis.counters import COUNTERS
 from dyno.engines.redis.resp import CLIENTS, Client, ConnectionArguments, connect, library, uses_tls
 from dyno.host.installation import version
 from dyno.servers import listen, namespace, program_option, set_option, user_server
@@ -402,6 +403,7 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
             Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
         ),
         listens=True,
+        counters=COUNTERS,
         crashes=CrashSpec(Maintenance("log written anew", lambda engine: rewrite(engine.client))),
         clients="processes",
         in_memory=True,

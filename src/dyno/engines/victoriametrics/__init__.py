@@ -26,6 +26,7 @@ from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, integer
+from dyno.engines.victoriametrics.counters import COUNTERS
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
@@ -336,5 +337,6 @@ ENGINE = server_engine(
     installation=Installation(
         modules=("requests", "orjson"), requires=("requests>=2.28", "orjson>=3.9"), packages=("victoria-metrics",)
     ),
+    counters=COUNTERS,
     options=(Setting("cache_mib", integer(1), 256, "memory for the caches of a server of Dyno's own, in MiB"),),
 )
