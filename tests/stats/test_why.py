@@ -252,6 +252,20 @@ def test_sentence_names_parts_counts_and_what_is_ruled_out() -> None:
     assert "2 and 0 read calls" in counts
 
 
+def test_own_counters_of_one_engine_are_shown_where_they_differ() -> None:
+    def rows(engine: str, label: str, misses: int) -> tuple[Cell, list[Any]]:
+        cell = replace(a_cell(engine), name=label, options={"cache": label})
+        counters = {"hits": 5 * ITEMS, "misses": misses * ITEMS}
+        return cell, [sample_of({**PARTS, "other": 400 + 1_000 * misses}, counters=counters)] * BLOCKS
+
+    (table,) = explain_run(run_of(rows("redis", "large", 0), rows("redis", "small", 2)))
+    (reason,) = table.explanations
+    assert reason.differing_counters() == {"misses": (2, 0)}
+    assert "2 and 0 misses" in in_words(reason)[-1]
+    (table,) = explain_run(run_of(rows("redis", "large", 0), rows("valkey", "small", 2)))
+    assert not table.explanations[0].differing_counters()
+
+
 def test_faster_row_takes_less() -> None:
     run = of_parts(user_ns=1_500)
     (table,) = explain_run(run, "sqlite")

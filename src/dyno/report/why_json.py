@@ -57,6 +57,8 @@ class Reason(Struct, frozen=True):
     """Whether the named parts make at least half of the difference."""
     counts: Mapping[str, list[float]]
     """Counts for an item that differ by a factor of 1.5, of the row and of its base."""
+    counters: Mapping[str, list[float]]
+    """The engine's own counters for an item that differ so, if both rows are of one engine."""
     missing: str
     """Why there is no account of one of the rows; empty if there is."""
     text: str

@@ -93,10 +93,27 @@ class Explanation:
             others = base.mean_count(name)
             if mine is None or others is None:
                 continue
-            high = max(mine, others)
-            if high >= RARE and high >= FACTOR * max(min(mine, others), 0.0):
+            if _differ(mine, others):
                 counts[name] = mine, others
         return counts
+
+    def differing_counters(self) -> dict[str, tuple[float, float]]:
+        """Returns the engine's own counters for an item of the row and of the base, where they differ. Counters of
+        two engines are not comparable."""
+        if self.row.cell.engine != self.base.cell.engine or not self.row.items or not self.base.items:
+            return {}
+        pairs = {
+            name: (self.row.counters[name] / self.row.items, self.base.counters[name] / self.base.items)
+            for name in self.row.counters
+            if name in self.base.counters
+        }
+        return {name: pair for name, pair in pairs.items() if _differ(*pair)}
+
+
+def _differ(one: float, other: float) -> bool:
+    """Returns whether two numbers for an item differ so much that they are shown."""
+    high = max(one, other)
+    return high >= RARE and high >= FACTOR * max(min(one, other), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

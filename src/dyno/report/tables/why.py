@@ -148,6 +148,9 @@ def explain(of: Explanation) -> list[str]:
     if counts := of.differing_counts():
         figures = [f"{_count(name, pair)} {COUNT_NAMES[name]}" for name, pair in counts.items()]
         lines.append(f"  For an item, {name} and {base}: {', '.join(figures)}")
+    if own := of.differing_counters():
+        figures = [f"{_count(name, pair)} {name}" for name, pair in own.items()]
+        lines.append(f"  By the engine's own counters, for an item: {', '.join(figures)}")
     return lines
 
 
@@ -226,6 +229,7 @@ def _reason_data(of: Explanation) -> why_json.Reason:
         ruled_out=list(of.ruled_out),
         explained=of.explained,
         counts={name: list(pair) for name, pair in of.differing_counts().items()},
+        counters={name: list(pair) for name, pair in of.differing_counters().items()},
         missing=of.missing,
         text=" ".join(line.strip() for line in explain(of)),
     )
