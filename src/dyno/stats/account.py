@@ -195,7 +195,8 @@ def _divide(sample: Sample, harness: tuple[float, float] | None) -> tuple[dict[s
     for part, name in ((CORE_WAIT, "core_wait_ns"), (DEVICE_WAIT, "device_wait_ns")):
         values = [used.get(name) for used in waits]
         known = [value for value in values if value is not None]
-        if len(known) == len(values):
+        # A server's waits are unknown if one of its processes ended: they are in the rest then.
+        if values[0] is not None:
             # Waits just before and after the clock's edges are in the counters too.
             parts[part] = min(sum(known) / sample.items, left)
             left -= parts[part]
