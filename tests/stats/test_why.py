@@ -142,6 +142,17 @@ def test_waits_outside_clock_are_no_part_of_account() -> None:
     assert (account.mean_ns(CORE_WAIT), account.mean_total_ns) == pytest.approx((100, 1_000))
 
 
+def test_cpu_time_at_edges_of_short_phase_is_no_second_core() -> None:
+    """Dyno takes some CPU time before the first operation and after the last."""
+    sample = sample_of({"user_ns": 90, "system_ns": 30})
+    run = run_of((a_cell(), [replace(sample, elapsed_ns=60 * ITEMS)] * BLOCKS))
+    account = make_account(run, read_rows(run)["sqlite"])
+    assert account is not None
+    assert not account.core_time
+    assert (account.mean_ns(CLIENT_USER), account.mean_ns(CLIENT_KERNEL)) == pytest.approx((45, 15))
+    assert account.mean_total_ns == pytest.approx(60)
+
+
 def test_several_clients_have_account_of_client_time() -> None:
     sample = replace(sample_of(PARTS), clients=4)
     run = run_of((a_cell(), [sample] * BLOCKS))
