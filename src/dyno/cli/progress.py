@@ -69,6 +69,8 @@ class Display(ProgressListener):
             again = f", attempt {attempt + 1}"
         row = display.engine(cell.label, None if cell.follows else cell.tier)
         self._description = f"{row}, block {trial.block + 1}{again}"
+        if trial.profiled:
+            self._description = f"{row}, profiled trial"
         self._show(self._description + self._open)
 
     def phase(self, name: str) -> None:
@@ -96,6 +98,9 @@ class Display(ProgressListener):
         else:
             self._extend(list(cells))
             self._open = f"; {why}"
+
+    def unprofiled(self, why: str) -> None:
+        self._say(f"no profiles: {why}")
 
     def leftover(self, why: str) -> None:
         self._say(why)
@@ -132,6 +137,9 @@ class Plain(Display):
     def __init__(self, bar: Progress, every_s: float = 60) -> None:
         super().__init__(bar)
         self._every_s, self._last = every_s, time.monotonic()
+
+    def unprofiled(self, why: str) -> None:
+        print_note(f"no profiles: {why}")
 
     def leftover(self, why: str) -> None:
         print_note(why)

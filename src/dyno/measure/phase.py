@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from stat import S_ISREG
@@ -36,6 +36,7 @@ from dyno.host.usage import (
     with_descendants,
 )
 from dyno.measure.clients import run_phase
+from dyno.measure.profiler import Profiler
 from dyno.measure.slices import Announce
 from dyno.measure.tally import Tally
 
@@ -126,10 +127,11 @@ def measure_phase(
     spent: Stopwatch,
     announce: Announce = lambda: None,
     run: Callable[..., Tally] = run_phase,
+    profiler: Profiler | None = None,
 ) -> Sample:
     """Measures a phase and adds its laps to `spent`. Raises Absent if the phase makes no sense for the engine, and
     ServerDied. `announce` is called before checks that may take long. `run` runs the clients, with the arguments of
-    `dyno.measure.clients.run_phase`."""
+    `dyno.measure.clients.run_phase`. `profiler`: profiles the processes while the clients work."""
     rest(server_pids(job), job.home)
     # A floor engine stores nothing that could be cold. It is measured without the eviction, for the harness's cost.
     cold = phase.temperature == "cold" and not job.spec.floor
@@ -140,9 +142,12 @@ def measure_phase(
 
     def begin_counting() -> None:
         spent.lap("hot")
+        if profiler is not None:
+            profiler.begin(server)
         counters.begin()
 
-    tally = run(workload, phase, job.clients, job.spec.clients, pace, begin_counting, server, announce)
+    with nullcontext() if profiler is None else profiler.recorded():
+        tally = run(workload, phase, job.clients, job.spec.clients, pace, begin_counting, server, announce)
     # A node that the workload has killed is no longer among the server's processes.
     if not all(is_running(pid) for pid in server if pid in server_pids(job)):
         # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.

@@ -40,6 +40,7 @@ from dyno.measure.messages import (
     PhaseAbsent,
     PhaseBegan,
     PhaseMeasured,
+    PhaseProfiled,
     StoreFound,
     StoreLeft,
     StoreRemoved,
@@ -49,6 +50,7 @@ from dyno.measure.messages import (
     decode,
 )
 from dyno.measure.phase import Stopwatch, measure_phase, server_pids
+from dyno.measure.profiler import Profiler
 from dyno.measure.remote_load import RemoteLoad
 from dyno.measure.tally import Tally
 from dyno.measure.worker_protocol import LATE_SIGNAL, Reporter
@@ -258,6 +260,9 @@ def _run_phases(
     reporter.clocks = partial(clocks, loop)
     spent.lap("loop")
     described = False
+    profiler = None
+    if request.profile:
+        profiler = Profiler(job.home, len(request.phases))
     remote = request.load_from is not None
     if request.load_from is None:
         run: Callable[..., Tally] = run_phase
@@ -275,12 +280,14 @@ def _run_phases(
                 described = True
             spent.lap("prepare")
             sample = measure_phase(
-                workload, phase, job, request.pace, spent, lambda: reporter.report(CheckBegan()), run
+                workload, phase, job, request.pace, spent, lambda: reporter.report(CheckBegan()), run, profiler
             )
             if not described:
                 reporter.report(_describe_engine(workload, job, remote))
                 described = True
             reporter.report(PhaseMeasured(sample, spent.check_ns))
+            if profiler is not None:
+                reporter.report(PhaseProfiled(*profiler.read(phase.name, sample.items)))
             spent.lap("verify")
         except Absent as why:
             reporter.report(PhaseAbsent(phase.name, exception_text(why)))

@@ -160,7 +160,7 @@ class Plan(PlanOptions):
         if not self.limit:
             del options["limit"], options["confirm"]
         # Left out so that files of earlier versions, which lack them, can be resumed.
-        for name, usual in (("least", 1), ("load_from", None), ("plain_tcp", False)):
+        for name, usual in (("least", 1), ("load_from", None), ("plain_tcp", False), ("profile", False)):
             if options[name] == usual:
                 del options[name]
         return {"suite": self.suite, "phases": list(self.phases), **options}
