@@ -216,7 +216,7 @@ def test_dark_flag_selects_dark_background(shell: Shell) -> None:
 
 def test_output_directory_gets_every_applicable_chart(shell: Shell) -> None:
     ended = shell.dyno("plot", "r.json", *PANEL, "-o", "charts/")
-    names = ["latency", "ratios", "size", "throughput"]
+    names = ["account", "latency", "ratios", "size", "throughput"]
     assert written(shell) == [f"charts/{name}.svg" for name in names]
     assert sorted(ended.err.splitlines()) == [f"Written to charts/{name}.svg" for name in names]
     # An existing directory needs no slash, and a chart may be named.

@@ -18,8 +18,8 @@ MEANS = (
     "Profiles: shares of the CPU time of one more trial, whose times are in no figure, in the functions of each"
     " library themselves."
 )
-HEADS: tuple[str, ...] = ("engine", "libraries", "functions")
-CALLS = "system calls of an item"
+LIBRARIES, FUNCTIONS, CALLS = "libraries", "functions", "system calls of an item"
+HEADS: tuple[str, ...] = ("engine", "samples", LIBRARIES, FUNCTIONS)
 
 
 def list_sections(run: Run, changing: Sequence[str]) -> list[Section]:
@@ -36,7 +36,7 @@ def list_sections(run: Run, changing: Sequence[str]) -> list[Section]:
             heads = (*HEADS, CALLS)
         rows = [_row(profile)[: len(heads)] for profile in profiles]
         title = display.join_parts("profile of " + place[0], *place[1:], between="  ")
-        sections.append(Section(title, "", heads, rows, left=heads))
+        sections.append(Section(title, "", heads, rows, left=("engine", LIBRARIES, FUNCTIONS, CALLS)))
     return sections
 
 
@@ -75,11 +75,13 @@ def _row(profile: RowProfile) -> tuple[str, ...]:
     calls = [f"{number:.3g} {name}" for name, number in profile.calls().items() if number >= LEAST_CALLS]
     return (
         profile.cell.label,
-        _list_shares(libraries) or "no sample",
-        _list_shares(named),
+        f"{profile.samples:,}",
+        list_shares(libraries),
+        list_shares(named),
         ", ".join(calls[:MOST_CALLS]) or units.UNKNOWN,
     )
 
 
-def _list_shares(shares: Iterable[tuple[str, float]]) -> str:
+def list_shares(shares: Iterable[tuple[str, float]]) -> str:
+    """Returns shares as text, without those that are too small."""
     return ", ".join(f"{share * 100:.0f} % {name}" for name, share in shares if share >= LEAST)
