@@ -303,10 +303,11 @@ class RunRequest:
     )
     profile: bool | None = option(
         SWITCH,
-        "Profile one more trial of each row after the last block: where its CPU time goes. Needs perf.",
-        "Profile one more trial of each row after the last block, whose times are in no figure: [where its CPU time "
-        "goes](../explanations/why.md#the-profiled-trial), by library and function. Needs `perf`. `--resume` adds it "
-        "to a run without. Default: no profiles",
+        "Profile further trials of each row after the last block: where its CPU time goes (by perf), and its system "
+        "calls (by strace).",
+        "Profile further trials of each row after the last block, whose times are in no figure: [where its CPU time "
+        "goes](../explanations/why.md#the-profiled-trial), by library and function, and its system calls. Needs "
+        "`perf`, and `strace` for the calls. `--resume` adds them to a run without. Default: no profiles",
     )
     retries: int | None = option(
         WHOLE,

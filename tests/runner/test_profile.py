@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,16 @@ from shell import FAULTY, Shell, small, wait_for
 
 from dyno import results
 from dyno.contracts.profile import MOST_FRAMES, OTHERS, Frame, ProfiledTrial
-from dyno.host import perf
+from dyno.host import perf, strace
 from dyno.measure.profiler import reduce_stacks
 from dyno.report import export
 from dyno.stats.profile import list_profiles
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-TROUBLE = perf.find_trouble()
-needs_perf = pytest.mark.skipif(TROUBLE is not None, reason=str(TROUBLE))
+TROUBLE = {"perf": perf.find_trouble(), "strace": strace.find_trouble()}
+needs_perf = pytest.mark.skipif(TROUBLE["perf"] is not None, reason=str(TROUBLE["perf"]))
+needs_strace = pytest.mark.skipif(TROUBLE["strace"] is not None, reason=str(TROUBLE["strace"]))
 SYNTHETIC = "fast=synthetic,slow=synthetic:slower=300,calls=synthetic:calls=50"
 
 
@@ -145,8 +147,26 @@ def test_run_without_perf_says_how_to_get_it(shell: Shell, tmp_path: Path) -> No
     status, _, err = shell.dyno("run", "records", "-e", "memory", *small(samples=1), "--profile", "-o", shell.file)
     assert status == 0, err
     assert "no profiles: perf not found: on Debian, install the package linux-perf" in err
+    assert "system calls are not counted: strace not found: on Debian, install the package strace" in err
     assert profiles(shell) == {}
     assert results.load(shell.file).complete
+
+
+@needs_strace
+def test_system_calls_of_an_item_are_counted_without_perf(shell: Shell, tmp_path: Path) -> None:
+    for program in ("strace", "sleep"):
+        path = shutil.which(program)
+        assert path is not None
+        (tmp_path / program).symlink_to(path)
+    shell.given = {"PATH": str(tmp_path)}
+    options = ("--samples", 1, "-p", "operations=1000", "--budget", "0.1", "--profile", "-o", shell.file)
+    status, _, err = shell.dyno("run", "selftest", "-e", SYNTHETIC, *options)
+    assert status == 0, err
+    assert "no profiles" in err
+    calls = {profile.cell.label: profile.calls() for profile in list_profiles(results.load(shell.file))}
+    assert calls["calls"]["getppid"] == pytest.approx(50, rel=0.1)
+    assert calls["fast"].get("getppid", 0.0) < 1
+    assert " getppid" in shell.dyno("why", shell.file).out
 
 
 @pytest.mark.parametrize(
@@ -190,6 +210,20 @@ SCRIPT = """
 
               12 [unknown] ([unknown])
 """
+
+
+SUMMARY = """
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 61.47    0.251939        3149        80        40 wait4
+ 21.81    0.089371           2     39385           getppid
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.341310           8     39465        40 total
+"""
+
+
+def test_calls_are_parsed_with_and_without_errors() -> None:
+    assert strace.parse_summary(SUMMARY.splitlines()) == {"wait4": 80, "getppid": 39385}
 
 
 def test_stacks_are_parsed_without_paths_and_wrong_addresses() -> None:

@@ -18,7 +18,7 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import work_option
 from dyno.contracts.model import UsageError
 from dyno.contracts.value_types import JsonMapping
-from dyno.host import ceilings, directories, facts, noise, perf
+from dyno.host import ceilings, directories, facts, noise, perf, strace
 from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import describe_loop, pick
 from dyno.report.tables import units
@@ -76,7 +76,11 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
         "wakeups": wakeups(WAKEUP_SECONDS),
         "loop": describe_loop(pick()),
         "left_behind": left_behind(root),
-        "profiles": {"trouble": perf.find_trouble(), "kernel": not perf.hides_kernel()},
+        "profiles": {
+            "trouble": perf.find_trouble(),
+            "kernel": not perf.hides_kernel(),
+            "calls": strace.find_trouble(),
+        },
     }
     if probes:
         machine["ceilings"] = ceilings.probe(directory)
@@ -216,7 +220,7 @@ def _rows(facts: JsonMapping) -> Iterator[tuple[str, list[str]]]:
         elif name == "noise":
             texts = _noise(facts)
         elif name == "profiles":
-            texts = [_describe_profiles(facts)]
+            texts = [_describe_profiles(facts), fact(facts, "profiles.calls") or "system calls by strace"]
         elif name == "ceilings" and not facts.get("ceilings"):
             texts = ["not probed: dyno doctor --probe"]
         elif name == "others":

@@ -14,6 +14,7 @@ from dyno.cli.engines import clock
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial
 from dyno.contracts.probe_time import USUAL_PROBES
+from dyno.contracts.profile import CALLS, CPU
 from dyno.report.tables import display
 from dyno.results import FLOOR_BLOCKS, Attempt, is_reference
 from dyno.results.header import Host
@@ -21,6 +22,8 @@ from dyno.runner.parent import ProgressListener
 from dyno.runner.plan import Plan
 from dyno.runner.probes import forecast_search
 from dyno.stats.machine import machine_doubts
+
+UNPROFILED = {CPU: "no profiles", CALLS: "system calls are not counted"}
 
 
 class Display(ProgressListener):
@@ -99,8 +102,8 @@ class Display(ProgressListener):
             self._extend(list(cells))
             self._open = f"; {why}"
 
-    def unprofiled(self, why: str) -> None:
-        self._say(f"no profiles: {why}")
+    def unprofiled(self, what: str, why: str) -> None:
+        self._say(f"{UNPROFILED[what]}: {why}")
 
     def leftover(self, why: str) -> None:
         self._say(why)
@@ -138,8 +141,8 @@ class Plain(Display):
         super().__init__(bar)
         self._every_s, self._last = every_s, time.monotonic()
 
-    def unprofiled(self, why: str) -> None:
-        print_note(f"no profiles: {why}")
+    def unprofiled(self, what: str, why: str) -> None:
+        print_note(f"{UNPROFILED[what]}: {why}")
 
     def leftover(self, why: str) -> None:
         print_note(why)

@@ -168,5 +168,5 @@ class Trial(NamedTuple):
     seconds: float | None = None
     bound: float | None = None
     """Seconds after which a search's trial is killed, if that is before the run's timeout."""
-    profiled: bool = False
-    """Whether it is profiled. Its times are in no figure."""
+    profiled: str | None = None
+    """For a profiled trial, whose times are in no figure: what it collects, as in `contracts.profile`."""

@@ -16,6 +16,9 @@ MOST_STACKS = 10_000
 MOST_DEPTH = 128
 """Maximum number of a profile's functions, of its stacks, and of a stack's functions."""
 
+CPU, CALLS = "cpu", "calls"
+"""What a profiled trial collects: stacks of CPU samples, or the number of system calls, which takes much time."""
+
 Frame = tuple[str, str]
 """A library and a function in it."""
 
@@ -60,6 +63,8 @@ class ProfiledTrial(Struct, frozen=True, kw_only=True):
     """A trial after the last block, whose times are in no figure."""
 
     cell: Count
+    what: Text = CPU
+    """`cpu`, or `calls` for a trial whose system calls were counted."""
     outcome: Text
     """As a trial's."""
     why: Text | None = None

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-from dyno.host.procfs import read_text
+from dyno.host.procfs import read_text, stat_words
 
 PROGRAM = "perf"
 HERTZ = 999
@@ -22,8 +22,8 @@ HERTZ = 999
 START_SECONDS, STOP_SECONDS = 20.0, 60.0
 REPORT_SECONDS = 120.0
 POLL_SECONDS = 0.005
-ENABLE_SECONDS = 0.05
-"""Time in which perf enables its events after it has mapped their buffers."""
+ASLEEP = 3
+"""Number of looks in a row at which perf must sleep."""
 PRINTED = ".printed"
 """Suffix of the file with what perf prints."""
 MISSING = "perf not found: on Debian, install the package linux-perf"
@@ -116,13 +116,15 @@ class Recording:
             raise CannotProfile(f"perf does not work: {error}") from None
 
     def _wait_until_attached(self) -> None:
-        """Waits until perf has mapped the buffers of its events. Its own way to tell, `--control`, makes perf 6.1
-        stop with an error."""
-        maps = Path(f"/proc/{self._process.pid}/maps")
+        """Waits until perf has mapped the buffers of its events, and then sleeps: it does so for the first time when
+        it has enabled them. Its own way to tell, `--control`, makes perf 6.1 stop with an error."""
+        place = Path(f"/proc/{self._process.pid}")
         deadline = monotonic() + START_SECONDS
+        asleep = 0
         while self._process.poll() is None and monotonic() < deadline:
-            if "[perf_event]" in (read_text(maps) or ""):
-                sleep(ENABLE_SECONDS)
+            if "[perf_event]" in (read_text(place / "maps") or ""):
+                asleep = asleep + 1 if stat_words(place)[:1] == ["S"] else 0
+            if asleep == ASLEEP:
                 return
             sleep(POLL_SECONDS)
 

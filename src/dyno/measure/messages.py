@@ -61,8 +61,8 @@ class TrialRequest(Struct, frozen=True, kw_only=True):
     thorough: bool
     load_from: str | None
     """Address of the scheduler whose machines run the clients; None: this machine runs them."""
-    profile: bool = False
-    """Whether to profile the phases."""
+    profile: str | None = None
+    """What to collect of the phases: 'cpu' or 'calls'; None: nothing."""
     remove: bool = False
     """Whether to remove the stores that an earlier worker of the trial left on a user's own server, and do nothing
     else."""

@@ -1,4 +1,5 @@
-"""Profiles the phases of a trial: samples the stacks of its clients and of its server while the clients work."""
+"""Profiles the phases of a trial: samples the stacks of its clients and of its server while the clients work, or
+counts their system calls."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dyno.contracts.profile import MOST_FRAMES, MOST_STACKS, OTHERS, Frame, PhaseProfile, Stacks
+from dyno.contracts.profile import CALLS, MOST_FRAMES, MOST_STACKS, OTHERS, Frame, PhaseProfile, Stacks
 from dyno.host.perf import CannotProfile, Recording
+from dyno.host.strace import CallCounter
 from dyno.host.usage import with_descendants
 
 MOST_BYTES = 80_000
@@ -20,10 +22,12 @@ CLIENT, SERVER = "client", "server"
 
 
 class Profiler:
-    """The profiles of a trial's phases. `home`: the trial's directory."""
+    """The profiles of a trial's phases. `home`: the trial's directory. `what`: CPU or CALLS."""
 
-    def __init__(self, home: Path, phases: int) -> None:
+    def __init__(self, home: Path, phases: int, what: str) -> None:
         self._home = home
+        self._what = what
+        self._counter: CallCounter | None = None
         # Half of it for the client, half for the server.
         self._most_bytes = MOST_BYTES // (2 * max(phases, 1))
         self._recordings: dict[str, Recording] = {}
@@ -33,6 +37,9 @@ class Profiler:
         """Begins to record. `server`: ids of the server's processes."""
         served = with_descendants(server)
         clients = [pid for pid in with_descendants([os.getpid()]) if pid not in served]
+        if self._what == CALLS:
+            self._begin_counting([*clients, *served])
+            return
         for side, pids in ((CLIENT, clients), (SERVER, served)):
             if not pids:
                 continue
@@ -40,6 +47,12 @@ class Profiler:
                 self._recordings[side] = Recording(pids, self._home.with_suffix(f".{side}"))
             except CannotProfile as error:
                 self._trouble.append(f"{side}: {error}")
+
+    def _begin_counting(self, pids: Sequence[int]) -> None:
+        try:
+            self._counter = CallCounter(pids, self._home.with_suffix(f".{CALLS}"))
+        except CannotProfile as error:
+            self._trouble.append(str(error))
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -49,6 +62,8 @@ class Profiler:
         finally:
             for recording in self._recordings.values():
                 recording.stop()
+            if self._counter is not None:
+                self._counter.stop()
 
     def read(self, phase: str, items: int) -> tuple[PhaseProfile, list[str]]:
         """Returns the profile of the phase that was recorded, and a line for each part that is missing."""
@@ -58,10 +73,20 @@ class Profiler:
                 sides[side] = reduce_stacks(recording.read(), self._most_bytes)
             except CannotProfile as error:
                 self._trouble.append(f"{side}: {error}")
+        calls = None
+        if self._counter is not None:
+            try:
+                calls = self._counter.read()
+            except CannotProfile as error:
+                self._trouble.append(str(error))
         missing = [f"{phase}, {line}" for line in self._trouble]
         self._recordings = {}
+        self._counter = None
         self._trouble = []
-        return PhaseProfile(phase=phase, items=items, client=sides.get(CLIENT), server=sides.get(SERVER)), missing
+        profile = PhaseProfile(
+            phase=phase, items=items, client=sides.get(CLIENT), server=sides.get(SERVER), calls=calls
+        )
+        return profile, missing
 
 
 def reduce_stacks(samples: Mapping[tuple[Frame, ...], int], most_bytes: int) -> Stacks:

@@ -261,8 +261,8 @@ def _run_phases(
     spent.lap("loop")
     described = False
     profiler = None
-    if request.profile:
-        profiler = Profiler(job.home, len(request.phases))
+    if request.profile is not None:
+        profiler = Profiler(job.home, len(request.phases), request.profile)
     remote = request.load_from is not None
     if request.load_from is None:
         run: Callable[..., Tally] = run_phase

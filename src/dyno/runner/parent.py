@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
 from msgspec import structs
@@ -21,11 +21,11 @@ import dyno
 from dyno import results
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import DECIDED, Trial, UsageError
-from dyno.contracts.profile import PhaseProfile, ProfiledTrial
+from dyno.contracts.profile import CALLS, CPU, PhaseProfile, ProfiledTrial
 from dyno.contracts.sanitize import sanitize
 from dyno.crash import known_results
 from dyno.fields import Sample
-from dyno.host import ceilings, commit, confine, directories, facts, keep_awake, perf
+from dyno.host import ceilings, commit, confine, directories, facts, keep_awake, perf, strace
 from dyno.host.keep_awake import wakeups
 from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
 from dyno.results.header import Host
@@ -64,8 +64,8 @@ class ProgressListener:
         """A block is added to those of the plan. `why` names the wide intervals or the open comparisons. `cells`: the
         numbers of the cells with a trial in the block; None: all."""
 
-    def unprofiled(self, why: str) -> None:
-        """The run was to profile its rows, and can't; `why` says why and what to do."""
+    def unprofiled(self, what: str, why: str) -> None:
+        """The run was to profile its rows, and can't collect `what`; `why` says why and what to do."""
 
     def leftover(self, why: str) -> None:
         """Data of this run or of an earlier one can't be removed; `why` says which and why."""
@@ -281,11 +281,7 @@ def execute(
             if plan.samples > earlier.plan.samples:
                 results.extend(path, plan.samples)
         observer.begin(plan, file.attempts)
-        trouble = perf.find_trouble() if plan.profile else None
-        if trouble is not None:
-            # Now rather than after the last block, which may be hours later.
-            observer.unprofiled(trouble)
-        profiling = plan.profile and trouble is None
+        collected = _check_profilers(observer) if plan.profile else []
         worked = 0
         longest = 0.0
         began = time.monotonic()
@@ -304,8 +300,8 @@ def execute(
                 longest = max(longest, time.monotonic() - started)
                 if worked == most:
                     break
-            if profiling and results.load(path).complete:
-                profile_rows(plan, file, work.path, context, observer)
+            if collected and results.load(path).complete:
+                profile_rows(plan, collected, file, work.path, context, observer)
             return results.load(path)
 
 
@@ -397,16 +393,37 @@ def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:
     return run
 
 
-def profile_rows(plan: Plan, file: RunFile, home: Path, context: TrialContext, observer: ProgressListener) -> None:
-    """Executes a profiled trial of each row whose last trial ended well, and appends it to the run file. Null engines
-    and rows that have a profile are left out. Raises RunFileLost."""
+def _check_profilers(observer: ProgressListener) -> list[str]:
+    """Returns what profiled trials can collect here. Reports what they can't: now rather than after the last block,
+    which may be hours later."""
+    collected = []
+    for what, trouble in ((CPU, perf.find_trouble()), (CALLS, strace.find_trouble())):
+        if trouble is None:
+            collected.append(what)
+        else:
+            observer.unprofiled(what, trouble)
+    return collected
+
+
+def profile_rows(
+    plan: Plan,
+    collected: Collection[str],
+    file: RunFile,
+    home: Path,
+    context: TrialContext,
+    observer: ProgressListener,
+) -> None:
+    """Executes the profiled trials of each row whose last trial ended well, and appends them to the run file. Null
+    engines and what the file has already are left out. `collected`: what to collect, in a trial each. Raises
+    RunFileLost."""
     run = results.load(file.path)
-    done = {each.cell for each in run.profiled}
+    done = {(each.cell, each.what) for each in run.profiled}
     last = {attempt.cell: attempt for attempt in run.attempts}
-    for number, cell in enumerate(plan.cells):
-        if number in done or is_reference(plan.cells, cell) or number not in last or not last[number].sound:
+    for number, what in product(range(len(plan.cells)), collected):
+        cell = plan.cells[number]
+        if (number, what) in done or is_reference(plan.cells, cell) or number not in last or not last[number].sound:
             continue
-        trial = Trial(number, run.blocks, profiled=True)
+        trial = Trial(number, run.blocks, profiled=what)
         observer.trial(cell, trial, 0)
         context.pools.renew(trial.block)
         attempt, profiled = _profile_row(plan, trial, home, context, observer)
@@ -431,6 +448,7 @@ def _profile_row(
     attempt = run_trial(plan, plan.cells[trial.cell], trial, 0, place, context, observer.phase, collect)
     profiled = ProfiledTrial(
         cell=trial.cell,
+        what=trial.profiled or CPU,
         outcome=attempt.outcome,
         why=attempt.why,
         started=attempt.started,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeVar
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.profile import Frame, PhaseProfile
+from dyno.contracts.profile import CALLS, CPU, Frame, PhaseProfile
 from dyno.results import Run
 from dyno.results.run import is_reference
 
@@ -21,11 +22,11 @@ class RowProfile:
     """The profile of one phase of a row."""
 
     cell: Cell
-    profile: PhaseProfile
-
-    @property
-    def phase(self) -> str:
-        return self.profile.phase
+    phase: str
+    profile: PhaseProfile | None
+    """Of the trial with CPU samples; None if there is none."""
+    counted: PhaseProfile | None = None
+    """Of the trial whose system calls were counted; None if there is none."""
 
     @property
     def samples(self) -> int:
@@ -34,6 +35,8 @@ class RowProfile:
     def stacks(self) -> Mapping[tuple[Frame, ...], int]:
         """Returns the number of samples of each stack, the outermost function first. With a server, `client` or
         `server` comes before all functions."""
+        if self.profile is None:
+            return {}
         sides = {CLIENT: self.profile.client, SERVER: self.profile.server}
         known = {side: stacks for side, stacks in sides.items() if stacks is not None}
         counted = Counter[tuple[Frame, ...]]()
@@ -59,11 +62,11 @@ class RowProfile:
 
     def calls(self) -> dict[str, float]:
         """Returns the number of system calls of an item, by name, the most frequent first; empty if unknown."""
-        items = self.profile.items
-        if not self.profile.calls or not items:
+        counted = self.counted
+        if counted is None or not counted.calls or not counted.items:
             return {}
-        ordered = sorted(self.profile.calls.items(), key=lambda call: (-call[1], call[0]))
-        return {name: count / items for name, count in ordered}
+        ordered = sorted(counted.calls.items(), key=lambda call: (-call[1], call[0]))
+        return {name: count / counted.items for name, count in ordered}
 
 
 def _shares(counted: Counter[T]) -> dict[T, float]:
@@ -73,12 +76,12 @@ def _shares(counted: Counter[T]) -> dict[T, float]:
 
 def list_profiles(run: Run) -> list[RowProfile]:
     """Returns the profiles of a run's rows, in the order of the phases. Null engines are left out."""
-    of = {profiled.cell: profiled for profiled in run.profiled}
-    return [
-        RowProfile(cell, profile)
-        for phase in run.plan.phases
-        for number, cell in enumerate(run.cells)
-        if number in of and not is_reference(run.cells, cell)
-        for profile in of[number].phases
-        if profile.phase == phase
-    ]
+    by_what = {
+        (profiled.cell, profiled.what, each.phase): each for profiled in run.profiled for each in profiled.phases
+    }
+    rows = []
+    for phase, (number, cell) in product(run.plan.phases, enumerate(run.cells)):
+        sampled, counted = (by_what.get((number, what, phase)) for what in (CPU, CALLS))
+        if (sampled or counted) and not is_reference(run.cells, cell):
+            rows.append(RowProfile(cell, phase, sampled, counted))
+    return rows

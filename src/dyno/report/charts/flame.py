@@ -124,14 +124,14 @@ def _boxes(lists: Sequence[str], colour: JsonObject, titles: Mapping[str, str]) 
     fields = ["function", "library", "level", "begin", "share", *lists]
     texts = {
         "end": "datum.begin + datum.share",
-        "line": "datum.engine + '\\t' + datum.level",
+        "band": "datum.engine + '\\t' + datum.level",
         "part": "format(datum.share, '.1%')",
         **({"changed": "format(datum.change, '+.1%')"} if "change" in lists else {}),
         "row": "datum.engine",
     }
     first = "split(datum.value, '\\t')[1] === '1' ? split(datum.value, '\\t')[0] : ''"
     axis = {"title": None, "domain": False, "ticks": False, "labelExpr": first, "labelOverlap": False, "grid": False}
-    y = vega.nominal("line", sort=None, axis=axis, scale={"paddingInner": 0.08})
+    y = vega.nominal("band", sort=None, axis=axis, scale={"paddingInner": 0.08})
     x = vega.quantity(
         "begin",
         scale={"domain": [0, 1], "nice": False},

@@ -9,14 +9,14 @@ from dyno.results import Run
 from dyno.stats.profile import RowProfile, list_profiles
 
 MOST_FUNCTIONS_IN_JSON = 50
-MOST_LIBRARIES, MOST_FUNCTIONS, MOST_CALLS = 4, 5, 6
+MOST_LIBRARIES, MOST_FUNCTIONS, MOST_CALLS = 4, 4, 6
 LEAST = 0.01
 """Share of the CPU time from which on a library or a function is printed."""
-LEAST_CALLS = 0.005
+LEAST_CALLS = 0.02
 """System calls of an item from which on they are printed."""
 MEANS = (
     "Profiles: shares of the CPU time of one more trial, whose times are in no figure, in the functions of each"
-    " library themselves."
+    " library themselves. System calls: of a further trial, Dyno's own included."
 )
 LIBRARIES, FUNCTIONS, CALLS = "libraries", "functions", "system calls of an item"
 HEADS: tuple[str, ...] = ("engine", "samples", LIBRARIES, FUNCTIONS)
