@@ -79,6 +79,18 @@ def test_profile_of_records_is_small_and_changes_no_figure(shell: Shell) -> None
 
 
 @needs_perf
+def test_profile_of_client_and_server_has_no_profiler_in_it(shell: Shell) -> None:
+    options = ("--samples", 1, "--duration", "0.5", "--profile", "-o", shell.file)
+    status, _, err = shell.dyno("run", "selftest", "-e", "synthetic:server=yes", *options)
+    assert status == 0, err
+    (profile,) = list_profiles(results.load(shell.file))
+    assert profile.profile is not None
+    assert profile.profile.server is not None
+    assert {stack[0] for stack in profile.stacks()} == {("client", "client")}, "the server only sleeps"
+    assert "perf" not in profile.libraries()
+
+
+@needs_perf
 def test_profiles_are_added_to_a_run_without(shell: Shell) -> None:
     plan = ("run", "records", "-e", "lmdb", *small(samples=1), "-o", shell.file)
     assert shell.dyno(*plan).status == 0

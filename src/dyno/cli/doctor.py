@@ -79,7 +79,7 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
         "profiles": {
             "trouble": perf.find_trouble(),
             "kernel": not perf.hides_kernel(),
-            "calls": strace.find_trouble(),
+            "system_calls": strace.find_trouble(),
         },
     }
     if probes:
@@ -220,7 +220,7 @@ def _rows(facts: JsonMapping) -> Iterator[tuple[str, list[str]]]:
         elif name == "noise":
             texts = _noise(facts)
         elif name == "profiles":
-            texts = [_describe_profiles(facts), fact(facts, "profiles.calls") or "system calls by strace"]
+            texts = [_describe_profiles(facts), fact(facts, "profiles.system_calls") or "system calls by strace"]
         elif name == "ceilings" and not facts.get("ceilings"):
             texts = ["not probed: dyno doctor --probe"]
         elif name == "others":

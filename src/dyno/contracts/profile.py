@@ -16,7 +16,7 @@ MOST_STACKS = 10_000
 MOST_DEPTH = 128
 """Maximum number of a profile's functions, of its stacks, and of a stack's functions."""
 
-CPU, CALLS = "cpu", "calls"
+CPU, CALLS = "processor", "system_calls"
 """What a profiled trial collects: stacks of CPU samples, or the number of system calls, which takes much time."""
 
 Frame = tuple[str, str]
@@ -55,7 +55,7 @@ class PhaseProfile(Struct, frozen=True, kw_only=True):
     """CPU samples of the clients' processes, 999 a second of CPU time."""
     server: Stacks | None = None
     """CPU samples of the server's processes; null without a server."""
-    calls: Mapping[Text, Count] | None = None
+    system_calls: Mapping[Text, Count] | None = None
     """Number of system calls of clients and server, by name."""
 
 
@@ -64,7 +64,7 @@ class ProfiledTrial(Struct, frozen=True, kw_only=True):
 
     cell: Count
     what: Text = CPU
-    """`cpu`, or `calls` for a trial whose system calls were counted."""
+    """`processor`, or `system_calls` for a trial whose system calls were counted."""
     outcome: Text
     """As a trial's."""
     why: Text | None = None

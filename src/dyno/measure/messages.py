@@ -62,7 +62,7 @@ class TrialRequest(Struct, frozen=True, kw_only=True):
     load_from: str | None
     """Address of the scheduler whose machines run the clients; None: this machine runs them."""
     profile: str | None = None
-    """What to collect of the phases: 'cpu' or 'calls'; None: nothing."""
+    """What to collect of the phases: 'processor' or 'system_calls'; None: nothing."""
     remove: bool = False
     """Whether to remove the stores that an earlier worker of the trial left on a user's own server, and do nothing
     else."""

@@ -40,7 +40,8 @@ class Profiler:
         if self._what == CALLS:
             self._begin_counting([*clients, *served])
             return
-        for side, pids in ((CLIENT, clients), (SERVER, served)):
+        # The client last: its recording includes processes that this one starts later, such as another perf.
+        for side, pids in ((SERVER, served), (CLIENT, clients)):
             if not pids:
                 continue
             try:
@@ -84,7 +85,7 @@ class Profiler:
         self._counter = None
         self._trouble = []
         profile = PhaseProfile(
-            phase=phase, items=items, client=sides.get(CLIENT), server=sides.get(SERVER), calls=calls
+            phase=phase, items=items, client=sides.get(CLIENT), server=sides.get(SERVER), system_calls=calls
         )
         return profile, missing
 

@@ -95,7 +95,7 @@ class Profile(Struct, frozen=True):
     """Share of each library's own functions, largest first."""
     functions: list[Share]
     """The functions that ran most: 50 at most."""
-    calls: Mapping[str, float]
+    system_calls: Mapping[str, float]
     """System calls of an item, by name; empty if unknown."""
 
 

@@ -41,7 +41,7 @@ LINES = "\n\t"
 CLEANED = {
     **dict.fromkeys(("why", "first_error", "void"), LINES),
     **dict.fromkeys(("waits", "version", "settings", "caveats", "facts", "reported_by"), ""),
-    **dict.fromkeys(("frames", "calls", "missing"), ""),
+    **dict.fromkeys(("frames", "system_calls", "missing"), ""),
 }
 """Fields of events with texts of the engine or the suite, and the control characters that stay in them."""
 NESTED = ("sample", "profile", "client", "server")

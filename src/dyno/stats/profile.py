@@ -63,9 +63,9 @@ class RowProfile:
     def calls(self) -> dict[str, float]:
         """Returns the number of system calls of an item, by name, the most frequent first; empty if unknown."""
         counted = self.counted
-        if counted is None or not counted.calls or not counted.items:
+        if counted is None or not counted.system_calls or not counted.items:
             return {}
-        ordered = sorted(counted.calls.items(), key=lambda call: (-call[1], call[0]))
+        ordered = sorted(counted.system_calls.items(), key=lambda call: (-call[1], call[0]))
         return {name: count / counted.items for name, count in ordered}
 
 

@@ -64,7 +64,7 @@ def profile_data(profile: RowProfile) -> why_json.Profile:
         samples=profile.samples,
         libraries=profile.libraries(),
         functions=[why_json.Share(library, function, share) for (library, function), share in functions],
-        calls=profile.calls(),
+        system_calls=profile.calls(),
     )
 
 
