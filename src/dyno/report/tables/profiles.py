@@ -73,12 +73,13 @@ def _row(profile: RowProfile) -> tuple[str, ...]:
     functions = list(profile.functions().items())[:MOST_FUNCTIONS]
     named = [(f"{function} ({library})", share) for (library, function), share in functions]
     calls = [f"{number:.3g} {name}" for name, number in profile.calls().items() if number >= LEAST_CALLS]
+    few = f"under {LEAST_CALLS}" if profile.calls() else units.UNKNOWN
     return (
         profile.cell.label,
         f"{profile.samples:,}",
         list_shares(libraries),
         list_shares(named),
-        ", ".join(calls[:MOST_CALLS]) or units.UNKNOWN,
+        ", ".join(calls[:MOST_CALLS]) or few,
     )
 
 
