@@ -160,6 +160,8 @@ def written(run: Run, path: Path) -> Path:
     results.create(path, run.recorded, list(run.cells))
     for attempt in run.attempts:
         results.append(path, attempt)
+    for profiled in run.profiled:
+        results.append_profile(path, profiled)
     return path
 
 

@@ -97,6 +97,7 @@ def test_run_file_header_has_requested_options(tmp_path: Path) -> None:
         "confirm",
         "load_from",
         "plain_tcp",
+        "profile",
     }
     assert (header["samples"], header["seed"], header["duration"]) == (3, 7, 2.5)
     assert (header["memory"], header["retries"], header["loop"]) == (1 << 30, 0, "python")

@@ -301,6 +301,14 @@ class RunRequest:
         "up](../explanations/what-is-timed.md#waking-up). `--no-awake` overrides a plan file. Linux "
         "only. Default: cores may sleep",
     )
+    profile: bool | None = option(
+        SWITCH,
+        "Profile further trials of each row after the last block: where its CPU time goes (by perf), and its system "
+        "calls (by strace).",
+        "Profile further trials of each row after the last block, whose times are in no figure: [where its CPU time "
+        "goes](../explanations/why.md#the-profiled-trial), by library and function, and its system calls. Needs "
+        "`perf`, and `strace` for the calls. `--resume` adds them to a run without. Default: no profiles",
+    )
     retries: int | None = option(
         WHOLE,
         "Further attempts at a trial that died. Default: 1.",
@@ -336,9 +344,11 @@ class RunRequest:
                 parse_all(self.limit)
             except ValueError as error:
                 raise UsageError(f"limit: {error}") from None
-            both = [name for name in SEARCHED if getattr(self, name) not in (None, [])]
+            both = [name for name in (*SEARCHED, "profile") if getattr(self, name) not in (None, [], False)]
             if both:
                 raise UsageError(f"limit and {both[0]} exclude each other: a search chooses its rates and its probes")
+        elif self.profile and self.load_from is not None:
+            raise UsageError("profile and load-from exclude each other: the clients run on other machines")
         elif self.confirm is not None:
             raise UsageError("confirm is the last probe's duration in a search: give a limit, such as p99<5ms, too")
 
@@ -393,6 +403,8 @@ class PlanOptions:
     """Whether a scheduler without TLS was accepted; left out if not."""
     awake: bool = False
     """Whether all cores were kept awake, from the first trial to the last. Earlier files lack it: cores slept."""
+    profile: bool = False
+    """Whether each row was to be profiled after the last block; left out if not."""
 
     @property
     def until_text(self) -> str | None:

@@ -137,7 +137,7 @@ def test_show_prints_the_documented_json(run_file: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out) == export.as_data(load(run_file))
 
 
-LEFT_OUT = {"plan.least", "plan.load_from", "plan.plain_tcp"}
+LEFT_OUT = {"plan.least", "plan.load_from", "plan.plain_tcp", "plan.profile"}
 """Options that the header lacks if they have their usual value."""
 
 

@@ -16,6 +16,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 from madeup import a_cell, an_attempt, changed, of_rates, recorded, written
+from profiles import with_profiles
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from shell import Ended, Shell
 
@@ -25,6 +26,7 @@ from dyno.report.formats import FORMATS
 
 FAST, SLOW = [1000.0, 1010.0, 990.0, 1004.0], [500.0, 505.0, 495.0, 502.0]
 SPANS = [1_000, 2_000, 3_000, 4_000, 1_000_000]
+OF_PROFILES = ("folded", "speedscope")
 USED = {"user_ns": 40_000_000, "system_ns": 10_000_000}
 
 
@@ -143,7 +145,7 @@ def test_names_differ_for_several_rows_of_an_engine(tmp_path: Path, shell: Shell
     }
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [form for form in FORMATS if form not in OF_PROFILES])
 def test_run_without_results_exports_to_every_format(form: str, tmp_path: Path, shell: Shell) -> None:
     run = of_rates((a_cell("lmdb"), {"read": [None] * 3}), phases=["read"])
     ended = shell.dyno("export", written(run, tmp_path / "empty.json"), "--format", form)
@@ -171,3 +173,36 @@ def test_invalid_export_is_refused_in_one_line(shell: Shell, file: Path) -> None
     ):
         ended = shell.dyno(*words)
         assert ended.status == 2 and line in ended.err and ended.err.count("\n") == 1
+
+
+def profiled(path: Path) -> Path:
+    rows = (a_cell("lmdb"), {"read": FAST}), (a_cell("sqlite"), {"read": SLOW})
+    fast, slow = {"lib`main;lib`get": 60, "lib`a;lib`b c": 2}, {"lib`main;lib`get": 7}
+    return written(with_profiles(of_rates(*rows, phases=["read"]), "read", [fast, slow]), path)
+
+
+def test_folded_stacks_have_a_line_for_each_stack(shell: Shell, tmp_path: Path) -> None:
+    ended = shell.dyno("export", profiled(tmp_path / "r.json"), "--format", "folded")
+    lines = ended.out.splitlines()
+    assert lines == ["read/lmdb;lib`main;lib`get 60", "read/lmdb;lib`a;lib`b c 2", "read/sqlite;lib`main;lib`get 7"]
+
+
+def test_speedscope_has_a_profile_for_each_row(shell: Shell, tmp_path: Path) -> None:
+    data = json.loads(shell.dyno("export", profiled(tmp_path / "r.json"), "--format", "speedscope").out)
+    assert data["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    frames = [frame["name"] for frame in data["shared"]["frames"]]
+    by_name = {profile["name"]: profile for profile in data["profiles"]}
+    assert [*by_name] == ["read/lmdb", "read/sqlite"]
+    for profile in by_name.values():
+        assert (profile["type"], profile["unit"], profile["startValue"]) == ("sampled", "none", 0)
+        assert len(profile["samples"]) == len(profile["weights"])
+        assert profile["endValue"] == sum(profile["weights"])
+    stack = by_name["read/sqlite"]["samples"][0]
+    assert [frames[at] for at in stack] == ["main", "get"]
+
+
+@pytest.mark.parametrize("form", OF_PROFILES)
+def test_run_without_profiles_has_none_to_export(form: str, export: Any) -> None:
+    status, out, err = export(form)
+    assert (status, out) == (2, "")
+    assert "has no profiles: `dyno run --profile` adds them" in err

@@ -18,7 +18,7 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import work_option
 from dyno.contracts.model import UsageError
 from dyno.contracts.value_types import JsonMapping
-from dyno.host import ceilings, directories, facts, noise
+from dyno.host import ceilings, directories, facts, noise, perf, strace
 from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import describe_loop, pick
 from dyno.report.tables import units
@@ -76,6 +76,11 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: st
         "wakeups": wakeups(WAKEUP_SECONDS),
         "loop": describe_loop(pick()),
         "left_behind": left_behind(root),
+        "profiles": {
+            "trouble": perf.find_trouble(),
+            "kernel": not perf.hides_kernel(),
+            "system_calls": strace.find_trouble(),
+        },
     }
     if probes:
         machine["ceilings"] = ceilings.probe(directory)
@@ -139,6 +144,7 @@ ROWS = {
     ),
     "loop": ("{loop.name}", "by the {loop.clock}", "{loop.operation_ns:.0f} ns an operation"),
     "noise": (),
+    "profiles": (),
     "load": ("{load.minutes_1:.2f}", "{load.minutes_5:.2f}", "{load.minutes_15:.2f}"),
     "others": ("{pressure.others_busy_percent} % of the CPU time now", "{steal_percent} % stolen since boot"),
 }
@@ -213,12 +219,23 @@ def _rows(facts: JsonMapping) -> Iterator[tuple[str, list[str]]]:
             texts = _wakeups(facts)
         elif name == "noise":
             texts = _noise(facts)
+        elif name == "profiles":
+            texts = [_describe_profiles(facts), fact(facts, "profiles.system_calls") or "system calls by strace"]
         elif name == "ceilings" and not facts.get("ceilings"):
             texts = ["not probed: dyno doctor --probe"]
         elif name == "others":
             stalls = facts.get("psi") or {}
             texts += [_text(facts, f"{what} stalls {{psi.{what}.some_avg10_percent}} %") for what in stalls]
         yield name, texts
+
+
+def _describe_profiles(facts: Mapping[str, object]) -> str:
+    """Returns whether `dyno run --profile` can sample the stacks of processes."""
+    if trouble := fact(facts, "profiles.trouble"):
+        return str(trouble)
+    if not fact(facts, "profiles.kernel"):
+        return "by perf, without the kernel: sysctl kernel.perf_event_paranoid=1"
+    return "by perf"
 
 
 def _noise(facts: Mapping[str, object]) -> list[str]:

@@ -14,6 +14,7 @@ from dyno.cli.engines import clock
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial
 from dyno.contracts.probe_time import USUAL_PROBES
+from dyno.contracts.profile import CALLS, CPU
 from dyno.report.tables import display
 from dyno.results import FLOOR_BLOCKS, Attempt, is_reference
 from dyno.results.header import Host
@@ -21,6 +22,8 @@ from dyno.runner.parent import ProgressListener
 from dyno.runner.plan import Plan
 from dyno.runner.probes import forecast_search
 from dyno.stats.machine import machine_doubts
+
+UNPROFILED = {CPU: "no profiles", CALLS: "system calls are not counted"}
 
 
 class Display(ProgressListener):
@@ -69,6 +72,8 @@ class Display(ProgressListener):
             again = f", attempt {attempt + 1}"
         row = display.engine(cell.label, None if cell.follows else cell.tier)
         self._description = f"{row}, block {trial.block + 1}{again}"
+        if trial.profiled:
+            self._description = f"{row}, profiled trial"
         self._show(self._description + self._open)
 
     def phase(self, name: str) -> None:
@@ -96,6 +101,9 @@ class Display(ProgressListener):
         else:
             self._extend(list(cells))
             self._open = f"; {why}"
+
+    def unprofiled(self, what: str, why: str) -> None:
+        self._say(f"{UNPROFILED[what]}: {why}")
 
     def leftover(self, why: str) -> None:
         self._say(why)
@@ -132,6 +140,9 @@ class Plain(Display):
     def __init__(self, bar: Progress, every_s: float = 60) -> None:
         super().__init__(bar)
         self._every_s, self._last = every_s, time.monotonic()
+
+    def unprofiled(self, what: str, why: str) -> None:
+        print_note(f"{UNPROFILED[what]}: {why}")
 
     def leftover(self, why: str) -> None:
         print_note(why)

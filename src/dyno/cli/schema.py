@@ -12,6 +12,7 @@ import click
 from msgspec.json import schema_components
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.profile import ProfiledTrial
 from dyno.contracts.settings import unknown_name_message
 from dyno.contracts.value_types import JsonObject
 from dyno.report.compare_json import Between, Gate, Several, Within
@@ -24,11 +25,12 @@ SCHEMAS: dict[str, tuple[type, ...]] = {
     "plan": (RecordedPlan,),
     "run": (FirstLine,),
     "trial": (Attempt,),
+    "profile": (ProfiledTrial,),
     "show": (Show,),
     "compare": (Within, Between, Several, Gate),
     "why": (Why,),
 }
-"""The types of each format. A run file has a line of `run`, and then lines of `trial`."""
+"""The types of each format. A run file has a line of `run`, and then lines of `trial` and `profile`."""
 
 
 @click.command(name="schema")
@@ -40,6 +42,7 @@ def schema_command(name: str | None) -> int:
     plan     key `plan` of the first line
     run      the first line
     trial    each further line of a trial
+    profile  each line of a profiled trial
     show     dyno show --json
     compare  dyno compare --json and dyno check --json
     why      dyno why --json

@@ -168,3 +168,5 @@ class Trial(NamedTuple):
     seconds: float | None = None
     bound: float | None = None
     """Seconds after which a search's trial is killed, if that is before the run's timeout."""
+    profiled: str | None = None
+    """For a profiled trial, whose times are in no figure: what it collects, as in `contracts.profile`."""

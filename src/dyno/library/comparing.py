@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dyno.contracts.model import UsageError, Value
 from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.report.export import check_import
-from dyno.report.tables import comparison, sections, wording
+from dyno.report.tables import comparison, profiles, sections, wording
 from dyno.report.tables import why as why_texts
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying_params
@@ -21,6 +21,7 @@ from dyno.stats import compare as one
 from dyno.stats import two_runs as two
 from dyno.stats.metric import Metric
 from dyno.stats.metric import metric as named
+from dyno.stats.profile import list_profiles
 from dyno.stats.two_runs import GateResult, gate
 from dyno.stats.verdict import MARGIN
 from dyno.stats.why import Explained, Explanation, explain_run, explain_runs
@@ -226,8 +227,10 @@ class Why:
 
     @cached_property
     def sections(self) -> list[Section]:
-        """The tables, with sentences below each."""
-        return why_texts.list_accounts(self._tables, varying_params(self._runs[-1]))
+        """The tables, with sentences below each. The profiles are the last run's."""
+        run = self._runs[-1]
+        changing = varying_params(run)
+        return [*why_texts.list_accounts(self._tables, changing), *profiles.list_sections(run, changing)]
 
     @cached_property
     def reasons(self) -> list[str]:
@@ -236,7 +239,8 @@ class Why:
 
     def to_dict(self) -> JsonObject:
         """Returns the JSON of `dyno why --json`: see docs/reference/why-json.md."""
-        return why_texts.why_data([str(run.path) for run in self._runs], self._tables, self._reasons)
+        paths = [str(run.path) for run in self._runs]
+        return why_texts.why_data(paths, self._tables, self._reasons, list_profiles(self._runs[-1]))
 
     def to_markdown(self) -> str:
         """Returns the tables of `dyno why --markdown`."""
@@ -246,7 +250,10 @@ class Why:
     def lines(self) -> list[str]:
         """Sentences below all tables."""
         between = self.reasons if len(self._runs) > 1 else []
-        return [*between, why_texts.MEANS, why_texts.ELSEWHERE]
+        lines = [*between, why_texts.MEANS, why_texts.ELSEWHERE]
+        if self._runs[-1].profiled:
+            lines += [profiles.MEANS, *profiles.list_missing(self._runs[-1])]
+        return lines
 
     def __repr__(self) -> str:
         return "\n".join(self.reasons)

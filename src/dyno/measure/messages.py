@@ -16,6 +16,7 @@ from msgspec import Struct
 from dyno.contracts.decoded_types import Count, Fact, Loop, Resources, Text, Value
 from dyno.contracts.model import Caveat, Tier
 from dyno.contracts.pace import Pace
+from dyno.contracts.profile import PhaseProfile
 from dyno.contracts.value_types import JsonObject
 from dyno.fields import Sample
 from dyno.measure.position import Share
@@ -60,6 +61,8 @@ class TrialRequest(Struct, frozen=True, kw_only=True):
     thorough: bool
     load_from: str | None
     """Address of the scheduler whose machines run the clients; None: this machine runs them."""
+    profile: str | None = None
+    """What to collect of the phases: 'processor' or 'system_calls'; None: nothing."""
     remove: bool = False
     """Whether to remove the stores that an earlier worker of the trial left on a user's own server, and do nothing
     else."""
@@ -116,6 +119,12 @@ class PhaseMeasured(Event, tag="sample"):
     """Time of all checks of answers so far."""
 
 
+class PhaseProfiled(Event, tag="profile"):
+    profile: PhaseProfile
+    missing: list[Text]
+    """What could not be profiled, a line each."""
+
+
 class TrialEnded(Event, tag="end"):
     outcome: Text
     why: str | None
@@ -154,6 +163,7 @@ WorkerEvent = (
     | CheckBegan
     | LateClients
     | PhaseMeasured
+    | PhaseProfiled
     | TrialEnded
     | StoreFound
     | StoreLeft

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from stat import S_ISREG
@@ -37,6 +37,7 @@ from dyno.host.usage import (
 )
 from dyno.measure.clients import run_phase
 from dyno.measure.counters import CounterReader
+from dyno.measure.profiler import Profiler
 from dyno.measure.slices import Announce
 from dyno.measure.tally import Tally
 
@@ -128,10 +129,12 @@ def measure_phase(
     announce: Announce = lambda: None,
     run: Callable[..., Tally] = run_phase,
     reader: CounterReader | None = None,
+    profiler: Profiler | None = None,
 ) -> Sample:
     """Measures a phase and adds its laps to `spent`. Raises Absent if the phase makes no sense for the engine, and
     ServerDied. `announce` is called before checks that may take long. `run` runs the clients, with the arguments of
-    `dyno.measure.clients.run_phase`. `reader` reads the engine's own counters."""
+    `dyno.measure.clients.run_phase`. `reader` reads the engine's own counters. `profiler`: profiles the processes
+    while the clients work."""
     reader = reader or CounterReader(job)
     rest(server_pids(job), job.home)
     # A floor engine stores nothing that could be cold. It is measured without the eviction, for the harness's cost.
@@ -146,10 +149,13 @@ def measure_phase(
         # First, because the reading costs the server some CPU time.
         reader.begin(workload, phase)
         spent.lap("counters")
+        if profiler is not None:
+            profiler.begin(server)
         counters.begin()
 
     publish = reader.publisher(workload, phase)
-    tally = run(workload, phase, job.clients, job.spec.clients, pace, begin_counting, server, announce, publish)
+    with nullcontext() if profiler is None else profiler.recorded():
+        tally = run(workload, phase, job.clients, job.spec.clients, pace, begin_counting, server, announce, publish)
     # A node that the workload has killed is no longer among the server's processes.
     if not all(is_running(pid) for pid in server if pid in server_pids(job)):
         # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.

@@ -41,6 +41,7 @@ from dyno.measure.messages import (
     PhaseAbsent,
     PhaseBegan,
     PhaseMeasured,
+    PhaseProfiled,
     StoreFound,
     StoreLeft,
     StoreRemoved,
@@ -50,6 +51,7 @@ from dyno.measure.messages import (
     decode,
 )
 from dyno.measure.phase import Stopwatch, measure_phase, server_pids
+from dyno.measure.profiler import Profiler
 from dyno.measure.remote_load import RemoteLoad
 from dyno.measure.tally import Tally
 from dyno.measure.worker_protocol import LATE_SIGNAL, Reporter
@@ -261,6 +263,9 @@ def _run_phases(
     described = False
     reader = CounterReader(job)
     remarked = False
+    profiler = None
+    if request.profile is not None:
+        profiler = Profiler(job.home, len(request.phases), request.profile)
     remote = request.load_from is not None
     if request.load_from is None:
         run: Callable[..., Tally] = run_phase
@@ -278,7 +283,15 @@ def _run_phases(
                 described = True
             spent.lap("prepare")
             sample = measure_phase(
-                workload, phase, job, request.pace, spent, lambda: reporter.report(CheckBegan()), run, reader
+                workload,
+                phase,
+                job,
+                request.pace,
+                spent,
+                lambda: reporter.report(CheckBegan()),
+                run,
+                reader,
+                profiler,
             )
             remark = reader.caveat()
             if not described or (remark is not None and not remarked):
@@ -286,6 +299,8 @@ def _run_phases(
                 described = True
                 remarked = remark is not None
             reporter.report(PhaseMeasured(sample, spent.check_ns))
+            if profiler is not None:
+                reporter.report(PhaseProfiled(*profiler.read(phase.name, sample.items)))
             spent.lap("verify")
         except Absent as why:
             reporter.report(PhaseAbsent(phase.name, exception_text(why)))

@@ -74,6 +74,33 @@ class AccountTable(Struct, frozen=True):
     """Rows without an account, each with the reason."""
 
 
+class Share(Struct, frozen=True):
+    """The share of a function in the CPU time."""
+
+    library: str
+    function: str
+    share: float
+    """Of the samples: 0 to 1."""
+
+
+class Profile(Struct, frozen=True):
+    """Where the CPU time of a row's phase went, in one more trial whose times are in no figure."""
+
+    phase: str
+    tier: str | None
+    params: Mapping[str, Value]
+    engine: str
+    label: str | None
+    samples: int
+    """Number of CPU samples, of client and server together."""
+    libraries: Mapping[str, float]
+    """Share of each library's own functions, largest first."""
+    functions: list[Share]
+    """The functions that ran most: 50 at most."""
+    system_calls: Mapping[str, float]
+    """System calls of an item, by name; empty if unknown."""
+
+
 class Why(Struct, frozen=True):
     schema: int
     """Version of this format: 1."""
@@ -82,3 +109,5 @@ class Why(Struct, frozen=True):
     tables: list[AccountTable]
     """Of the last run."""
     reasons: list[Reason]
+    profiles: list[Profile]
+    """Of the last run's profiled trials."""

@@ -20,10 +20,22 @@ from dyno.results.read import (
     sample,
 )
 from dyno.results.run import FLOOR_BLOCKS, Attempt, Run, defined_work, is_reference
-from dyno.results.write import Lock, RunFileLost, append, as_read, create, cut_incomplete_line, encode, end, extend
+from dyno.results.write import (
+    Lock,
+    RunFileLost,
+    append,
+    append_profile,
+    as_read,
+    create,
+    cut_incomplete_line,
+    encode,
+    end,
+    extend,
+)
 
 __all__ = ["FLOOR_BLOCKS", "MOST_CELLS", "READABLE", "SCHEMA", "Attempt", "Lock", "Run", "RunFileLost", "append"]
 __all__ += [
+    "append_profile",
     "as_read",
     "check_sample",
     "create",

@@ -23,6 +23,7 @@ from msgspec import structs
 from dyno.contracts.cell import Cell
 from dyno.contracts.limits import STAGES, parse_all
 from dyno.contracts.model import UsageError
+from dyno.contracts.profile import ProfiledTrial, check_profile
 from dyno.contracts.safe_read import MIB, open_regular_file
 from dyno.contracts.sanitize import MOST, sanitize
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT, JsonMapping, JsonObject
@@ -197,6 +198,7 @@ def _load_run(path: Path) -> Run:
     recorded, cells = parse_first_line(path, first)
     has_checksums = _verify(first)
     attempts = []
+    profiled = []
     phases = frozenset(recorded["plan"]["phases"])
     ending = None
     for number, line in enumerate(remaining, 2):
@@ -205,6 +207,9 @@ def _load_run(path: Path) -> Run:
             data = parse_line(line)
             if not isinstance(data, dict):
                 raise ValueError("not an object")
+            if data.get("kind") == "profile":
+                profiled.append(profiled_trial(data, len(cells), phases))
+                continue
             # If further lines follow an `end` line, the run was resumed.
             if data.get("kind") == "end":
                 ending = convert_to_type(data, End).why
@@ -218,7 +223,7 @@ def _load_run(path: Path) -> Run:
             raise damaged_file_error(path, error, number) from None
     apply_server_tiers(cells, attempts)
     set_labels(cells, attempts)
-    return Run(path, recorded, cells, tuple(attempts), ending)
+    return Run(path, recorded, cells, tuple(attempts), ending, tuple(profiled))
 
 
 def planned_cells(path: Path) -> tuple[Cell, ...]:
@@ -300,6 +305,21 @@ def attempt(data: Mapping[str, object], cells: int, phases: Collection[str]) -> 
     for at, each in enumerate(attempt.samples):
         check_sample(each, f"samples[{at}].")
     return attempt
+
+
+def profiled_trial(data: Mapping[str, object], cells: int, phases: Collection[str]) -> ProfiledTrial:
+    """Converts the JSON of a profiled trial, in a run of `cells` cells with these phases. Raises ValueError."""
+    profiled: ProfiledTrial = convert_to_type(data, ProfiledTrial)
+    if profiled.cell >= cells:
+        raise ValueError(f"cell: {profiled.cell} of {cells}, counted from 0")
+    _check_moment("started", profiled.started)
+    for each in profiled.phases:
+        if each.phase not in phases:
+            raise ValueError(f"the phase {_short(each.phase)} is not in the plan")
+        check_profile(each)
+    if len({each.phase for each in profiled.phases}) < len(profiled.phases):
+        raise ValueError("phases: two profiles are of the same phase")
+    return profiled
 
 
 def sample(data: Mapping[str, object]) -> Sample:

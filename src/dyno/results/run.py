@@ -20,6 +20,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Positive, Resources, Strain, Text
 from dyno.contracts.limits import Limit
 from dyno.contracts.model import DECIDED, STAND_IN_PREFIX, Caveat, Phase, Tier, weakest
+from dyno.contracts.profile import ProfiledTrial
 from dyno.contracts.value_types import JsonMapping
 from dyno.fields import Sample
 from dyno.results.header import Header, RecordedPlan, drop_unknown_facts
@@ -100,6 +101,8 @@ class Run:
     ending: str | None = None
     """Why an ended run with `until` added no further block: 'narrow', 'decided', 'time', or 'forecast' if the open
     comparisons would have taken longer than there was time. None for other runs."""
+    profiled: tuple[ProfiledTrial, ...] = ()
+    """Profiled trials. Their times are in no figure, so they are no attempts."""
 
     @cached_property
     def header(self) -> Header:

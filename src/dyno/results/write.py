@@ -8,15 +8,18 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import to_builtins
+
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
+from dyno.contracts.profile import ProfiledTrial
 from dyno.contracts.safe_read import MIB
 from dyno.contracts.value_types import JsonMapping
 from dyno.fields import Sample, plain
@@ -142,11 +145,22 @@ def as_read(cells: Collection[Cell]) -> tuple[Cell, ...]:
 def append(path: Path, attempt: Attempt) -> None:
     """Appends an attempt, flushed to the device. If the attempt could not be read again, appends nothing and raises
     UsageError. Raises OSError."""
-    line = _encode_line(path, {"kind": "trial", **_plain(attempt)})
+    _append(path, {"kind": "trial", **_plain(attempt)}, read.attempt)
+
+
+def append_profile(path: Path, trial: ProfiledTrial) -> None:
+    """Appends a profiled trial, as `append` does an attempt."""
+    _append(path, {"kind": "profile", **to_builtins(trial)}, read.profiled_trial)
+
+
+def _append(
+    path: Path, fields: JsonMapping, convert: Callable[[Mapping[str, object], int, Collection[str]], object]
+) -> None:
+    line = _encode_line(path, fields)
     with path.open("rb") as file:
         cells, phases = _plan(path, file.readline(MOST_LINE).rstrip(b"\n"))
     try:
-        read.attempt(parse_line(line), cells, phases)
+        convert(parse_line(line), cells, phases)
     except ValueError as error:
         raise _unreadable_error(path, error) from None
     _add(path, line)

@@ -12,17 +12,20 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from itertools import count
+from itertools import count, product
 from pathlib import Path
+
+from msgspec import structs
 
 import dyno
 from dyno import results
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import DECIDED, Trial, UsageError
+from dyno.contracts.profile import CALLS, CPU, PhaseProfile, ProfiledTrial
 from dyno.contracts.sanitize import sanitize
 from dyno.crash import known_results
 from dyno.fields import Sample
-from dyno.host import ceilings, commit, confine, directories, facts, keep_awake
+from dyno.host import ceilings, commit, confine, directories, facts, keep_awake, perf, strace
 from dyno.host.keep_awake import wakeups
 from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
 from dyno.results.header import Host
@@ -60,6 +63,9 @@ class ProgressListener:
     def extended(self, blocks: int, why: str, cells: Collection[int] | None = None) -> None:
         """A block is added to those of the plan. `why` names the wide intervals or the open comparisons. `cells`: the
         numbers of the cells with a trial in the block; None: all."""
+
+    def unprofiled(self, what: str, why: str) -> None:
+        """The run was to profile its rows, and can't collect `what`; `why` says why and what to do."""
 
     def leftover(self, why: str) -> None:
         """Data of this run or of an earlier one can't be removed; `why` says which and why."""
@@ -199,6 +205,19 @@ class RunFile:
         self.attempts.append(attempt)
         return attempt
 
+    def store_profile(self, profiled: ProfiledTrial) -> None:
+        """Appends the profiled trial, without its profiles if they can't be stored. Raises RunFileLost."""
+        self.lock.check(self.path)
+        try:
+            results.append_profile(self.path, profiled)
+        except UsageError as error:
+            self.lock.check(self.path)
+            why = sanitize(f"its profiles can't be stored: {error}", keep="")
+            results.append_profile(
+                self.path, structs.replace(profiled, outcome="error", why=why, phases=[], missing=[])
+            )
+        self.lock.check(self.path)
+
     @contextmanager
     def guard(self, fresh: bool) -> Iterator[None]:
         """If the block fails, removes a new (`fresh`) file without a trial, and raises RunFileLost if the file is
@@ -262,6 +281,7 @@ def execute(
             if plan.samples > earlier.plan.samples:
                 results.extend(path, plan.samples)
         observer.begin(plan, file.attempts)
+        collected = _check_profilers(observer) if plan.profile else []
         worked = 0
         longest = 0.0
         began = time.monotonic()
@@ -280,6 +300,8 @@ def execute(
                 longest = max(longest, time.monotonic() - started)
                 if worked == most:
                     break
+            if collected and results.load(path).complete:
+                profile_rows(plan, collected, file, work.path, context, observer)
             return results.load(path)
 
 
@@ -359,7 +381,9 @@ def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:
     old = {**asdict(run.plan), "phases": list(run.plan.phases)}
     if not plan.limit and plan.samples > run.plan.samples:
         old["samples"] = plan.samples
-    why = ", ".join(f"{name} was {old[name]}" for name, new in plan.data().items() if old[name] != new)
+    # Profiles are in no figure, so a run may get them later.
+    new = {name: value for name, value in plan.data().items() if name != "profile"}
+    why = ", ".join(f"{name} was {old[name]}" for name, value in new.items() if old[name] != value)
     if results.planned_cells(path) != results.as_read(plan.cells):
         why = "other engines, tiers or parameters"
     if results.defined_work(run.header.definition) != results.defined_work(plan.declared.get("definition")):
@@ -367,6 +391,72 @@ def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:
     if why:
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")
     return run
+
+
+def _check_profilers(observer: ProgressListener) -> list[str]:
+    """Returns what profiled trials can collect here. Reports what they can't: now rather than after the last block,
+    which may be hours later."""
+    collected = []
+    for what, trouble in ((CPU, perf.find_trouble()), (CALLS, strace.find_trouble())):
+        if trouble is None:
+            collected.append(what)
+        else:
+            observer.unprofiled(what, trouble)
+    return collected
+
+
+def profile_rows(
+    plan: Plan,
+    collected: Collection[str],
+    file: RunFile,
+    home: Path,
+    context: TrialContext,
+    observer: ProgressListener,
+) -> None:
+    """Executes the profiled trials of each row whose last trial ended well, and appends them to the run file. Null
+    engines and what the file has already are left out. `collected`: what to collect, in a trial each. Raises
+    RunFileLost."""
+    run = results.load(file.path)
+    done = {(each.cell, each.what) for each in run.profiled}
+    last = {attempt.cell: attempt for attempt in run.attempts}
+    for number, what in product(range(len(plan.cells)), collected):
+        cell = plan.cells[number]
+        if (number, what) in done or is_reference(plan.cells, cell) or number not in last or not last[number].sound:
+            continue
+        trial = Trial(number, run.blocks, profiled=what)
+        observer.trial(cell, trial, 0)
+        context.pools.renew(trial.block)
+        attempt, profiled = _profile_row(plan, trial, home, context, observer)
+        file.store_profile(profiled)
+        observer.ended(cell, attempt)
+    if run.ending is not None and len(results.load(file.path).profiled) > len(run.profiled):
+        # Earlier versions take a run for resumed if lines follow its last one.
+        results.end(file.path, run.ending)
+
+
+def _profile_row(
+    plan: Plan, trial: Trial, home: Path, context: TrialContext, observer: ProgressListener
+) -> tuple[Attempt, ProfiledTrial]:
+    phases: list[PhaseProfile] = []
+    missing: list[str] = []
+
+    def collect(profiles: Sequence[PhaseProfile], lines: Sequence[str]) -> None:
+        phases.extend(profiles)
+        missing.extend(lines)
+
+    place = home / name_trial(trial.block, trial.cell, 0)
+    attempt = run_trial(plan, plan.cells[trial.cell], trial, 0, place, context, observer.phase, collect)
+    profiled = ProfiledTrial(
+        cell=trial.cell,
+        what=trial.profiled or CPU,
+        outcome=attempt.outcome,
+        why=attempt.why,
+        started=attempt.started,
+        duration_ns=attempt.duration_ns,
+        phases=phases,
+        missing=missing,
+    )
+    return attempt, profiled
 
 
 def _until_settled(

@@ -21,6 +21,7 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, FLOOR_PATIENCE, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON, Pace
 from dyno.contracts.passwords import secrets
 from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMUP_S
+from dyno.contracts.profile import CPU
 from dyno.contracts.roles import DefinableSuite, NativeSuite, RequestDefinedSuite, inline_definition, variants_of
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown_name_message
 from dyno.contracts.suite import Suite
@@ -48,6 +49,9 @@ FLOOR_DUE = 10
 """...or the time in which so many operations are due at a rate, if that is longer."""
 SEARCH_PATIENCE = 3
 """Default timeout of a search's trials, as a multiple of its longest phase: slow engines take longer probes."""
+PROFILED_SECONDS, PROFILED_SHARE = 2.0, 0.25
+"""Measuring time of a profiled phase in s, unless it is requested, and the most that all phases may take of the
+trial's timeout."""
 SPARE_SECONDS = 60.0
 """Time for a trial's other work, in s: opening, loading, checking."""
 
@@ -116,6 +120,9 @@ class Plan(PlanOptions):
             # A probe of a null engine takes as long as any other.
             most = math.inf
         duration = trial.seconds or self.duration
+        if trial.profiled == CPU and duration is None:
+            # A quick phase has too few samples to tell functions apart.
+            duration = min(PROFILED_SECONDS, self.timeout * PROFILED_SHARE / len(self.phases))
         warmup = self.warmup
         limits = dict[str, int | None]()
         settling_ns = 0
@@ -160,7 +167,7 @@ class Plan(PlanOptions):
         if not self.limit:
             del options["limit"], options["confirm"]
         # Left out so that files of earlier versions, which lack them, can be resumed.
-        for name, usual in (("least", 1), ("load_from", None), ("plain_tcp", False)):
+        for name, usual in (("least", 1), ("load_from", None), ("plain_tcp", False), ("profile", False)):
             if options[name] == usual:
                 del options[name]
         return {"suite": self.suite, "phases": list(self.phases), **options}

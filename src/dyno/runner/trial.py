@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -16,6 +16,7 @@ from msgspec import structs
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial
 from dyno.contracts.passwords import mask_password, mask_secrets
+from dyno.contracts.profile import PhaseProfile
 from dyno.contracts.sanitize import sanitize
 from dyno.host import facts
 from dyno.host.confine import CannotConfine, create_group
@@ -121,7 +122,8 @@ class Datasets:
     def remove_finished(self, attempt: Attempt) -> None:
         """Removes the cell's store after a failed trial, so that the next trial loads again, and after the cell's
         last trial."""
-        last = self._plan.until is None and not self._plan.limit and attempt.block + 1 >= self._plan.samples
+        counted = self._plan.until is None and not self._plan.limit and not self._plan.profile
+        last = counted and attempt.block + 1 >= self._plan.samples
         if last or not attempt.sound:
             shutil.rmtree(self.path(attempt.cell), ignore_errors=True)
 
@@ -150,8 +152,10 @@ def run_trial(
     home: Path,
     context: TrialContext,
     on_phase: Callable[[str], None],
+    on_profile: Callable[[Sequence[PhaseProfile], Sequence[str]], object] = lambda profiles, missing: None,
 ) -> Attempt:
-    """Executes attempt `number` of a trial in the directory `home`, which is created and removed."""
+    """Executes attempt `number` of a trial in the directory `home`, which is created and removed. `on_profile`
+    receives the profiles of a profiled trial's phases, and a line for each part that is missing."""
     if trial.bound is not None:
         plan = replace(plan, timeout=min(plan.timeout, trial.bound))
     started, begin = datetime.now(timezone.utc), monotonic_ns()
@@ -159,6 +163,7 @@ def run_trial(
     before = facts.counters()
     peak_bytes, printed, left = _report_trial(plan, cell, trial, home, context, report)
     duration = monotonic_ns() - begin
+    on_profile(report.profiles, report.unprofiled)
     suffered = facts.subtract_counters(before, facts.counters(), duration)
     if plan.awake:
         # The processes that keep cores awake are stalled whenever another process uses their core, which is no
@@ -279,6 +284,7 @@ def _request_trial(plan: Plan, cell: Cell, trial: Trial, home: Path, context: Tr
         sealed=str(context.datasets.path(trial.cell)),
         thorough=trial.cell not in context.checked,
         load_from=None if cell.floor else plan.load_from,
+        profile=trial.profiled,
     )
 
 

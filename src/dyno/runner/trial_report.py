@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.decoded_types import Fact, Loop, Resources
 from dyno.contracts.passwords import mask_secrets
+from dyno.contracts.profile import PhaseProfile, check_profile
 from dyno.contracts.sanitize import sanitize
 from dyno.fields import Sample
 from dyno.measure.messages import (
@@ -20,6 +21,7 @@ from dyno.measure.messages import (
     PhaseAbsent,
     PhaseBegan,
     PhaseMeasured,
+    PhaseProfiled,
     TrialEnded,
     TrialFacts,
 )
@@ -39,8 +41,11 @@ LINES = "\n\t"
 CLEANED = {
     **dict.fromkeys(("why", "first_error", "void"), LINES),
     **dict.fromkeys(("waits", "version", "settings", "caveats", "counters", "facts", "reported_by"), ""),
+    **dict.fromkeys(("frames", "system_calls", "missing"), ""),
 }
 """Fields of events with texts of the engine or the suite, and the control characters that stay in them."""
+NESTED = ("sample", "profile", "client", "server")
+"""Fields with fields of their own."""
 BY_NAME = ("by_kind", "by_part")
 """Fields with histograms by a suite's names."""
 NUMBERS = ("operations", "items", "elapsed_ns", "busy_ns", "errors", "checked", "wall_ns", "due", "bytes")
@@ -57,6 +62,9 @@ class TrialReport:
     phase: str | None = None
     engine: EngineDescribed | None = None
     samples: list[Sample] = field(default_factory=list)
+    profiles: list[PhaseProfile] = field(default_factory=list)
+    unprofiled: list[str] = field(default_factory=list)
+    """What could not be profiled, a line each."""
     outcome: str | None = None
     why: str | None = None
     unavailable: bool = False
@@ -92,7 +100,7 @@ class TrialReport:
         return {name: self._clean_field(name, value) for name, value in fields.items()}
 
     def _clean_field(self, name: str, value: object) -> object:
-        if name == "sample" and isinstance(value, dict):
+        if name in NESTED and isinstance(value, dict):
             return self.clean(value)
         if name in BY_NAME and isinstance(value, dict):
             return {self.clean_text(each): histogram for each, histogram in value.items()}
@@ -139,12 +147,22 @@ class TrialReport:
         elif isinstance(event, PhaseMeasured):
             self.samples.append(self._check_sample(event.sample, message))
             self.check_ns = event.check_ns
+        elif isinstance(event, PhaseProfiled):
+            self._add_profile(event)
         elif isinstance(event, TrialEnded):
             self.outcome = event.outcome
             self.why = event.why
             self.resources = event.resources
             self.spent_ns = event.spent_ns
             self.unavailable = event.unavailable
+
+    def _add_profile(self, event: PhaseProfiled) -> None:
+        try:
+            check_profile(event.profile)
+        except ValueError as error:
+            raise ProtocolError(f"malformed event from the worker: {self.clean_text(str(error))}") from None
+        self.profiles.append(event.profile)
+        self.unprofiled += event.missing
 
     def _check_sample(self, sample: Sample, message: WorkerMessage) -> Sample:
         """Returns the sample. It is void if its figures are impossible."""

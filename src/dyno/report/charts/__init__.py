@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dyno.report.charts import bars, latency, lines, searches
+from dyno.report.charts import bars, flame, latency, lines, searches
 from dyno.report.charts.chart import Chart
 from dyno.results import Run
 from dyno.stats.costs import Prices
@@ -13,6 +13,8 @@ FIXED: tuple[Chart, ...] = (
     bars.THROUGHPUT,
     bars.RATIOS,
     bars.ACCOUNT,
+    flame.FLAME,
+    flame.DIFFERENCE,
     latency.LATENCY,
     bars.PARTS,
     latency.SERIES,

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 from dyno.contracts.histogram import count_values, percentiles
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.value_types import JsonMapping
+from dyno.report.formats.profiles import folded, speedscope
 from dyno.report.tables import units
 from dyno.report.tables.notes import absent
 from dyno.report.tables.table import named_rows, varying_params
@@ -288,4 +289,6 @@ FORMATS: Mapping[str, Callable[[Run], str]] = {
     "hlog": hlog,
     "pyperf": pyperf,
     "hyperfine": hyperfine,
+    "folded": folded,
+    "speedscope": speedscope,
 }

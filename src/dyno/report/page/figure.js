@@ -150,7 +150,8 @@ class Figure {
   spec(width) {
     const { run } = this.page;
     const full = structuredClone(run.specs[this.chart.name][unitOf(this.records[0])]);
-    const spec = full.height?.step && width < BESIDE_WIDTH ? stacked(full) : full;
+    const rows = full.height?.step && full.layer[0].encoding.y?.field === "line";
+    const spec = rows && width < BESIDE_WIDTH ? stacked(full) : full;
     for (const part of spec.vconcat ?? [spec]) part.width = spec.vconcat ? width - CONCAT_MARGIN : width;
     const drawn = [...new Set(this.shown.map((record) => record.engine))];
     return { ...limitLegends(spec, drawn, width), datasets: { records: this.shown } };

@@ -423,8 +423,7 @@ def command(run: Run) -> list[str]:
     for name, value in options.items():
         if value is not None:
             words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
-    if run.plan.awake:
-        words.append("--awake")
+    words += [f"--{name}" for name in ("awake", "profile") if getattr(run.plan, name)]
     return [shlex.quote(word) for word in words]
 
 

@@ -7,7 +7,7 @@ from msgspec import to_builtins
 from dyno.contracts.cell import Cell
 from dyno.contracts.value_types import JsonObject
 from dyno.report import why_json
-from dyno.report.tables import display, units, wording
+from dyno.report.tables import display, profiles, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import reported_by_text
 from dyno.stats.account import (
@@ -25,6 +25,7 @@ from dyno.stats.account import (
     Account,
     has_server,
 )
+from dyno.stats.profile import RowProfile
 from dyno.stats.why import Difference, Explained, Explanation
 
 SCHEMA = 1
@@ -182,13 +183,19 @@ def _count(name: str, pair: tuple[float, float]) -> str:
 # -- as JSON ------------------------------------------------------------------------------------------------
 
 
-def why_data(runs: Sequence[str], tables: Sequence[Explained], reasons: Sequence[Explanation]) -> JsonObject:
+def why_data(
+    runs: Sequence[str],
+    tables: Sequence[Explained],
+    reasons: Sequence[Explanation],
+    of_profiles: Sequence[RowProfile],
+) -> JsonObject:
     """Returns the JSON of `dyno why --json`."""
     data = why_json.Why(
         schema=SCHEMA,
         runs=list(runs),
         tables=[_table_data(table) for table in tables],
         reasons=[_reason_data(reason) for reason in reasons],
+        profiles=[profiles.profile_data(profile) for profile in of_profiles],
     )
     plain: JsonObject = to_builtins(data)
     return plain

@@ -1,0 +1,191 @@
+"""Flame graphs of profiled trials: for each row, the functions in which its CPU time went, those that call above
+those that they call; and how the shares differ from those of the best row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dyno.contracts.profile import Frame
+from dyno.contracts.value_types import JsonObject
+from dyno.report.charts import vega
+from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, valid_rows
+from dyno.report.tables.profiles import list_shares
+from dyno.results import Run
+from dyno.stats.profile import RowProfile, list_profiles
+from dyno.stats.summary import group_values
+
+LEAST_SHARE = 0.004
+"""Narrower boxes are left out: they could not be seen."""
+MOST_DEPTH = 24
+STEP = 17
+"""Height in pixels of a function."""
+SHARE_TITLE = "share of the row's CPU time"
+Stack = tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A function of a flame graph."""
+
+    stack: Stack
+    """From the outermost function to this one."""
+    begin: float
+    share: float
+    """Left edge and width, as shares of the CPU time."""
+
+
+def lay_out(stacks: Mapping[Stack, int]) -> list[Box]:
+    """Returns the boxes of a flame graph, outer functions first, and siblings in the order of their names."""
+    total = sum(stacks.values())
+    counts = Counter[Stack]()
+    for stack, count in stacks.items():
+        for depth in range(1, min(len(stack), MOST_DEPTH) + 1):
+            counts[stack[:depth]] += count
+    boxes: dict[Stack, Box] = {}
+    ends: dict[Stack, float] = {(): 0.0}
+    for stack in sorted(counts, key=lambda stack: (len(stack), stack)):
+        parent = stack[:-1]
+        share = counts[stack] / total
+        if parent not in ends:
+            continue
+        begin = ends[parent]
+        ends[parent] += share
+        if share >= LEAST_SHARE:
+            ends[stack] = begin
+            boxes[stack] = Box(stack, begin, share)
+    return list(boxes.values())
+
+
+def records(run: Run) -> list[Record]:
+    """Returns a record for each profiled row, with parallel lists, which the specification flattens."""
+    return [
+        {**record, **_figures(profile), **_lists(lay_out(profile.stacks()))} for profile, record in _profiled(run)
+    ]
+
+
+def differences(run: Run) -> list[Record]:
+    """Returns a record for each profiled row but the best of its place, with the change of each function's share."""
+    rows = group_values((repr((r["phase"], r["tier"], r["params"])), (p, r)) for p, r in _profiled(run))
+    found = []
+    for (best, base), *others in rows.values():
+        shares = {box.stack: box.share for box in lay_out(best.stacks())}
+        for profile, record in others:
+            boxes = lay_out(profile.stacks())
+            change = [box.share - shares.get(box.stack, 0.0) for box in boxes]
+            figures = {**_figures(profile), "against": base["engine"], "change": change}
+            found.append({**record, **figures, **_lists(boxes)})
+    return found
+
+
+def _profiled(run: Run) -> list[tuple[RowProfile, Record]]:
+    """Returns the profile of each row with a figure, with the keys that all of its records have."""
+    profiles = {(id(profile.cell), profile.phase): profile for profile in list_profiles(run) if profile.samples}
+    found = []
+    for row, record in valid_rows(run):
+        key = id(row.summary.cell), row.summary.phase
+        if key in profiles:
+            found.append((profiles[key], record))
+    return found
+
+
+def _figures(profile: RowProfile) -> Record:
+    return {"samples": profile.samples, "told": list_shares(list(profile.libraries().items())[:6])}
+
+
+def _lists(boxes: Iterable[Box]) -> Record:
+    boxes = list(boxes)
+    return {
+        "function": [box.stack[-1][1] for box in boxes],
+        "library": [box.stack[-1][0] for box in boxes],
+        "level": [len(box.stack) for box in boxes],
+        "begin": [round(box.begin, 5) for box in boxes],
+        "share": [round(box.share, 5) for box in boxes],
+    }
+
+
+def spec(engines: Sequence[str], unit: str) -> JsonObject:
+    legend = {"title": None, "orient": "top", "columns": 5, "symbolOpacity": 0.5, "symbolLimit": 10}
+    return _boxes([], vega.nominal("library", scale={"range": list(vega.PALETTE)}, legend=legend), {})
+
+
+def difference_spec(engines: Sequence[str], unit: str) -> JsonObject:
+    less, more = vega.VERDICTS["faster"][0], vega.VERDICTS["slower"][0]
+    middle = vega.VERDICTS["unclear"][0]
+    legend = {"title": "change of the share", "orient": "top", "format": "+.0%", "gradientLength": 160}
+    scale = {"domainMid": 0, "range": [less, middle, more], "interpolate": "rgb"}
+    return _boxes(["change"], vega.quantity("change", scale=scale, legend=legend), {"changed": "change"})
+
+
+def _boxes(lists: Sequence[str], colour: JsonObject, titles: Mapping[str, str]) -> JsonObject:
+    """Returns the specification of flame graphs, one below the other. `lists`: further fields of the boxes. `titles`:
+    further fields of the tooltip."""
+    fields = ["function", "library", "level", "begin", "share", *lists]
+    texts = {
+        "end": "datum.begin + datum.share",
+        "band": "datum.engine + '\\t' + datum.level",
+        "part": "format(datum.share, '.1%')",
+        **({"changed": "format(datum.change, '+.1%')"} if "change" in lists else {}),
+        "row": "datum.engine",
+    }
+    first = "split(datum.value, '\\t')[1] === '1' ? split(datum.value, '\\t')[0] : ''"
+    axis = {"title": None, "domain": False, "ticks": False, "labelExpr": first, "labelOverlap": False, "grid": False}
+    y = vega.nominal("band", sort=None, axis=axis, scale={"paddingInner": 0.08})
+    x = vega.quantity(
+        "begin",
+        scale={"domain": [0, 1], "nice": False},
+        axis={"title": SHARE_TITLE, "format": ".0%", "tickCount": 5, "grid": False},
+    )
+    box = {
+        "mark": {"type": "bar", "opacity": 0.5, "x2Offset": -1},
+        "encoding": {
+            "y": y,
+            "x": x,
+            "x2": {"field": "end"},
+            "color": colour,
+            "tooltip": vega.tooltip(
+                {"row": "engine", "function": "function", "library": "library", "part": "share", **titles}
+            ),
+            "description": {"field": "spoken"},
+        },
+    }
+    width = "max((datum.end - datum.begin) * width - 6, 0)"
+    name = {
+        "transform": [{"filter": "datum.share >= 0.03"}],
+        "mark": vega.mark("text", align="left", dx=3, fontSize=10, limit={"expr": width}),
+        "encoding": {"y": y, "x": x, "text": {"field": "function"}},
+    }
+    return {
+        "data": {"name": "records"},
+        "transform": [
+            {"flatten": fields},
+            *vega.calculate(texts),
+            vega.add_spoken_text("datum.row", "datum.function", "datum.part"),
+        ],
+        "height": {"step": STEP},
+        "layer": [box, name],
+    }
+
+
+COLUMNS = (ENGINE, Column("samples", "CPU samples", "count"), Column("told", "libraries"), REMARKS)
+FLAME = Chart(
+    name="flame",
+    title="Flame graph",
+    reading="The functions in which the CPU time of one more trial went. A function is below its caller, and as wide"
+    " as its share with all that it calls; colours are libraries.",
+    needs="a run with --profile",
+    columns=COLUMNS,
+    records=records,
+    spec=spec,
+)
+DIFFERENCE = Chart(
+    name="flame-difference",
+    title="Flame graph, against the best row",
+    reading="The flame graph of each row but the best of its place. Colours show by how much a function's share of"
+    " the CPU time is larger or smaller than that of the same function with the same callers in the best row.",
+    needs="a run with --profile of several rows",
+    columns=(*COLUMNS[:1], Column("against", "against"), *COLUMNS[1:]),
+    records=differences,
+    spec=difference_spec,
+)

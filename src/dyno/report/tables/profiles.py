@@ -1,0 +1,88 @@
+"""Profiled trials as tables: the libraries and functions in which a row's CPU time went, and its system calls."""
+
+from collections.abc import Iterable, Sequence
+
+from dyno.report import why_json
+from dyno.report.tables import display, units
+from dyno.report.tables.sections import Section
+from dyno.results import Run
+from dyno.stats.profile import RowProfile, list_profiles
+
+MOST_FUNCTIONS_IN_JSON = 50
+MOST_LIBRARIES, MOST_FUNCTIONS, MOST_CALLS = 4, 4, 6
+LEAST = 0.01
+"""Share of the CPU time from which on a library or a function is printed."""
+LEAST_CALLS = 0.02
+"""System calls of an item from which on they are printed."""
+MEANS = (
+    "Profiles: shares of the CPU time of one more trial, whose times are in no figure, in the functions of each"
+    " library themselves. System calls: of a further trial, Dyno's own included."
+)
+LIBRARIES, FUNCTIONS, CALLS = "libraries", "functions", "system calls of an item"
+HEADS: tuple[str, ...] = ("engine", "samples", LIBRARIES, FUNCTIONS)
+
+
+def list_sections(run: Run, changing: Sequence[str]) -> list[Section]:
+    """Returns a section for each phase and combination of parameters, with the profile of each row."""
+    by_place: dict[tuple[str, ...], list[RowProfile]] = {}
+    for profile in list_profiles(run):
+        cell = profile.cell
+        place: tuple[str, ...] = (profile.phase, display.tier(cell.tier_name), units.params(cell.params, changing))
+        by_place.setdefault(place, []).append(profile)
+    sections = []
+    for place, profiles in by_place.items():
+        heads = HEADS
+        if any(profile.calls() for profile in profiles):
+            heads = (*HEADS, CALLS)
+        rows = [_row(profile)[: len(heads)] for profile in profiles]
+        title = display.join_parts("profile of " + place[0], *place[1:], between="  ")
+        sections.append(Section(title, "", heads, rows, left=("engine", LIBRARIES, FUNCTIONS, CALLS)))
+    return sections
+
+
+def list_missing(run: Run) -> list[str]:
+    """Returns a line for each profile that failed or lacks a part."""
+    lines = []
+    for profiled in run.profiled:
+        name = run.cells[profiled.cell].label
+        if profiled.outcome != "ok":
+            lines.append(f"{name}: its profiled trial failed: {profiled.outcome}: {profiled.why}")
+        lines += [f"{name}: no profile of {line}" for line in profiled.missing]
+    return lines
+
+
+def profile_data(profile: RowProfile) -> why_json.Profile:
+    """Returns the profile for `dyno why --json`."""
+    cell = profile.cell
+    functions = list(profile.functions().items())[:MOST_FUNCTIONS_IN_JSON]
+    return why_json.Profile(
+        phase=profile.phase,
+        tier=cell.tier_name,
+        params=cell.params,
+        engine=cell.asked,
+        label=cell.name,
+        samples=profile.samples,
+        libraries=profile.libraries(),
+        functions=[why_json.Share(library, function, share) for (library, function), share in functions],
+        system_calls=profile.calls(),
+    )
+
+
+def _row(profile: RowProfile) -> tuple[str, ...]:
+    libraries = [(name, share) for name, share in profile.libraries().items()][:MOST_LIBRARIES]
+    functions = list(profile.functions().items())[:MOST_FUNCTIONS]
+    named = [(f"{function} ({library})", share) for (library, function), share in functions]
+    calls = [f"{number:.3g} {name}" for name, number in profile.calls().items() if number >= LEAST_CALLS]
+    few = f"under {LEAST_CALLS}" if profile.calls() else units.UNKNOWN
+    return (
+        profile.cell.label,
+        f"{profile.samples:,}",
+        list_shares(libraries),
+        list_shares(named),
+        ", ".join(calls[:MOST_CALLS]) or few,
+    )
+
+
+def list_shares(shares: Iterable[tuple[str, float]]) -> str:
+    """Returns shares as text, without those that are too small."""
+    return ", ".join(f"{share * 100:.0f} % {name}" for name, share in shares if share >= LEAST)

@@ -1,0 +1,87 @@
+"""Where the CPU time of a row's phase went, by library and by function, from its profiled trial."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeVar
+
+from dyno.contracts.cell import Cell
+from dyno.contracts.profile import CALLS, CPU, Frame, PhaseProfile
+from dyno.results import Run
+from dyno.results.run import is_reference
+
+CLIENT, SERVER = "client", "server"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RowProfile:
+    """The profile of one phase of a row."""
+
+    cell: Cell
+    phase: str
+    profile: PhaseProfile | None
+    """Of the trial with CPU samples; None if there is none."""
+    counted: PhaseProfile | None = None
+    """Of the trial whose system calls were counted; None if there is none."""
+
+    @property
+    def samples(self) -> int:
+        return sum(self.stacks().values())
+
+    def stacks(self) -> Mapping[tuple[Frame, ...], int]:
+        """Returns the number of samples of each stack, the outermost function first. With a server, `client` or
+        `server` comes before all functions."""
+        if self.profile is None:
+            return {}
+        sides = {CLIENT: self.profile.client, SERVER: self.profile.server}
+        known = {side: stacks for side, stacks in sides.items() if stacks is not None}
+        counted = Counter[tuple[Frame, ...]]()
+        for side, stacks in known.items():
+            root: tuple[Frame, ...] = ((side, side),) if len(known) > 1 else ()
+            for stack, count in stacks.named():
+                counted[(*root, *stack)] += count
+        return counted
+
+    def libraries(self) -> dict[str, float]:
+        """Returns the share of the CPU time in each library's own functions, largest first."""
+        counted = Counter[str]()
+        for stack, count in self.stacks().items():
+            counted[stack[-1][0]] += count
+        return _shares(counted)
+
+    def functions(self) -> dict[Frame, float]:
+        """Returns the share of the CPU time in each function itself, largest first."""
+        counted = Counter[Frame]()
+        for stack, count in self.stacks().items():
+            counted[stack[-1]] += count
+        return _shares(counted)
+
+    def calls(self) -> dict[str, float]:
+        """Returns the number of system calls of an item, by name, the most frequent first; empty if unknown."""
+        counted = self.counted
+        if counted is None or not counted.system_calls or not counted.items:
+            return {}
+        ordered = sorted(counted.system_calls.items(), key=lambda call: (-call[1], call[0]))
+        return {name: count / counted.items for name, count in ordered}
+
+
+def _shares(counted: Counter[T]) -> dict[T, float]:
+    total = counted.total()
+    return {name: count / total for name, count in counted.most_common()}
+
+
+def list_profiles(run: Run) -> list[RowProfile]:
+    """Returns the profiles of a run's rows, in the order of the phases. Null engines are left out."""
+    by_what = {
+        (profiled.cell, profiled.what, each.phase): each for profiled in run.profiled for each in profiled.phases
+    }
+    rows = []
+    for phase, (number, cell) in product(run.plan.phases, enumerate(run.cells)):
+        sampled, counted = (by_what.get((number, what, phase)) for what in (CPU, CALLS))
+        if (sampled or counted) and not is_reference(run.cells, cell):
+            rows.append(RowProfile(cell, phase, sampled, counted))
+    return rows
