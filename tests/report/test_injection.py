@@ -79,12 +79,17 @@ def test_run_file_text_is_never_evaluated(text: str, shell: Shell) -> None:
             trial["samples"] = [sample for sample in trial["samples"] if sample["phase"] == "rand-key"]
             for sample in trial["samples"]:
                 sample["unit"], sample["facts"] = text, {text: 1}
+        stacks = {"frames": [[text, text], [f"lib{text}", "f"]], "stacks": [[0, 1]], "counts": [7]}
+        phase = {"phase": "rand-key", "items": 1, "client": stacks, "system_calls": {text: 1}}
+        about = {"cell": 0, "outcome": "ok", "started": trials[0]["started"], "duration_ns": 1}
+        trials.append({"kind": "profile", **about, "phases": [phase], "missing": [text]})
 
     run = rewritten(shell.file, change)
     for words in (
         ("show", run),
         ("show", run, "--all"),
         ("show", run, "--markdown"),
+        ("why", run),
         ("plot", run, "-o", "charts/"),
         ("plot", run, "--chart", f"sweep:{text}", "-o", "sweep.svg"),
         ("report", run, "-o", "r.html"),

@@ -33,7 +33,7 @@ from dyno.results import Attempt, Run
 from dyno.stats.compare import pairs
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
-NAMES = ("throughput", "ratios", "account", "latency", "parts", "series", "clients", "size", "tradeoff")
+NAMES = ("throughput", "ratios", "latency", "parts", "series", "clients", "size", "tradeoff")
 COMMON = {"engine", "phase", "tier", "params", "floor", "remarks"}
 RATES = {"lmdb": 2e5, "sqlite": 3e4, "memory": 1e6, "null": 9e7, "nullkv": 8e6}
 SECOND = 10**9
