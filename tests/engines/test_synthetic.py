@@ -4,6 +4,7 @@ each option, does the requested work, and leaves no process. The checks fail on 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import count
@@ -32,6 +33,9 @@ GIVEN: tuple[Mapping[str, Any], ...] = (
     {"wait_us": 1, "exponential": "yes"},
     {"stall_ms": 1, "stall_after": 2},
     {"server": "yes"},
+    {"calls": 2, "cached_kib": 4, "flushes": 1, "answer_kib": 8, "lock_us": 1},
+    {"direct_reads": 2},
+    {"neighbour": 10},
 )
 WORK = 20
 
@@ -100,6 +104,22 @@ def test_slower_adds_a_percentage_of_work(percent: int, expected: int, worked: l
     with opened(synthetic.ENGINE, tmp_path, slower=percent)() as port:
         assert list(map(port.operation(), range(3))) == [0, 1, 2]
     assert worked == [expected] * 3
+
+
+def test_neighbour_ends_with_the_engine(tmp_path: Path) -> None:
+    cores = os.sched_getaffinity(0)
+    with opened(synthetic.ENGINE, tmp_path, neighbour=10)() as port:
+        assert port.operation()(1) == 1
+        (neighbour,) = psutil.Process().children()
+        assert os.sched_getaffinity(neighbour.pid) == os.sched_getaffinity(0) == {min(cores)}
+    assert not neighbour.is_running()
+    assert os.sched_getaffinity(0) == cores
+
+
+@pytest.mark.parametrize("given", [{"wait_us": 1, "calls": 1}, {"stall_ms": 1, "neighbour": 5}], ids=str)
+def test_wasteful_operation_neither_waits_nor_stalls(given: Mapping[str, Any]) -> None:
+    options = synthetic.ENGINE.resolve(given)
+    assert "are for operations that work" in (synthetic.refuse(Tier.VOLATILE, options) or "")
 
 
 @pytest.fixture
