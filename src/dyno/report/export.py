@@ -416,8 +416,7 @@ def _account_ns(row: Row, run: Run) -> dict[str, float]:
     account = make_account(run, row.summary)
     if account is None:
         return {}
-    parts = {part: mean for part in account.parts if (mean := account.mean_ns(part)) is not None}
-    return {TOTAL: account.mean_total_ns, **parts}
+    return {TOTAL: account.mean_total_ns, **account.mean_parts_ns}
 
 
 def _cell(row: Row, run: Run) -> CellRow:

@@ -7,20 +7,22 @@ cores worked at once, the parts are more than the elapsed time, and the account 
 What the kernel counts nowhere is in the last part: waiting for locks, networks, timers, and flushes.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
 from dyno.fields import Sample
 from dyno.results import Run
 from dyno.results.run import URL
+from dyno.stats.cache import cache_by_run
 from dyno.stats.summary import CellSummary, summarize
 
 TOTAL = "total"
 HARNESS = "harness"
 CLIENT_USER, CLIENT_KERNEL = "client_user", "client_kernel"
 SERVER_USER, SERVER_KERNEL = "server_user", "server_kernel"
-CORE_WAIT, DEVICE_WAIT, OTHER_WAIT = "core_wait", "device_wait", "other_wait"
+CORE_WAIT, DEVICE_WAIT = "core_wait", "device_wait"
+OTHER_WAIT = "other_wait"
 CLIENT_CPU, SERVER_CPU = "client_cpu", "server_cpu"
 """User and kernel together. The kernel knows the sum better than how it splits, which it samples at its ticks."""
 SPLIT = {CLIENT_CPU: (CLIENT_USER, CLIENT_KERNEL), SERVER_CPU: (SERVER_USER, SERVER_KERNEL)}
@@ -70,28 +72,29 @@ class Account:
     core_time: bool = False
     """Whether several cores worked at once, so that the parts are of core time."""
 
-    def mean_ns(self, part: str) -> float | None:
-        """Returns the mean of a part over the blocks. The means of all parts add up to the mean total."""
-        if part not in self.parts:
-            return None
-        return fmean(self.parts[part].values())
+    @property
+    def mean_parts_ns(self) -> dict[str, float]:
+        """Means of the parts over the blocks, which add up to the mean total."""
+        return {part: fmean(values.values()) for part, values in self.parts.items()}
 
     @property
     def mean_total_ns(self) -> float:
         return fmean(self.total.values())
 
-    def mean_count(self, name: str) -> float | None:
-        """Returns the mean of a count over the blocks."""
-        if name not in self.counts:
-            return None
-        return fmean(self.counts[name].values())
+    @property
+    def mean_counts(self) -> dict[str, float]:
+        """Means of the counts over the blocks."""
+        return {name: fmean(values.values()) for name, values in self.counts.items()}
 
 
 def make_account(run: Run, row: CellSummary) -> Account | None:
     """Returns the account of a row of the run; None if it can't be made: see `explain_missing_account`."""
     if explain_missing_account(row):
         return None
-    harness = _find_harness(run, row)
+    harnesses = _harnesses(run)
+    # The null engine of a suite that stores nothing has no tier.
+    places = [(row.phase, row.cell.combination, tier) for tier in (row.cell.tier, None)]
+    harness = min((harnesses[place] for place in places if place in harnesses), key=sum, default=None)
     parts = dict[str, dict[int, float]]()
     counts = dict[str, dict[int, float]]()
     total = dict[int, float]()
@@ -144,16 +147,19 @@ def explain_missing_account(row: CellSummary) -> str:
     return ""
 
 
-def _find_harness(run: Run, row: CellSummary) -> tuple[float, float] | None:
-    """Returns the user and kernel time of an item of the null engine that does the least for the row's work; None
-    without one. Null engines have fewer trials than others, so they are medians."""
-    found = list[tuple[float, float]]()
+@cache_by_run
+def _harnesses(run: Run) -> Mapping[Hashable, tuple[float, float]]:
+    """Returns the user and kernel time of an item of the null engine that does the least, by phase, parameters and
+    tier. Null engines have fewer trials than others, so these are medians."""
+    least = dict[Hashable, tuple[float, float]]()
     for floor in summarize(run):
-        cell = floor.cell
-        alike = cell.floor and floor.phase == row.phase and cell.params == row.cell.params
-        if alike and cell.tier in (None, row.cell.tier) and floor.valid:
-            found.append(_median_harness(floor.samples))
-    return min(found, key=sum, default=None)
+        if not floor.cell.floor or not floor.valid:
+            continue
+        place = floor.phase, floor.cell.combination, floor.cell.tier
+        harness = _median_harness(floor.samples)
+        if place not in least or sum(harness) < sum(least[place]):
+            least[place] = harness
+    return least
 
 
 def _median_harness(samples: Sequence[Sample]) -> tuple[float, float]:

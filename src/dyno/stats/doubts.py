@@ -157,7 +157,7 @@ def _waiting(row: CellSummary, run: Run) -> Iterator[Doubt]:
     account = make_account(run, row)
     if account is None:
         return
-    waited = sum(account.mean_ns(part) or 0.0 for part in (DEVICE_WAIT, OTHER_WAIT))
+    waited = sum(account.mean_parts_ns.get(part, 0.0) for part in (DEVICE_WAIT, OTHER_WAIT))
     percent = 100 * waited / account.mean_total_ns
     if percent > WAITING_PERCENT:
         yield _doubt("waiting", f"waiting {percent:.0f} %", percent=percent)

@@ -87,33 +87,24 @@ class Explanation:
         if self.accounts is None:
             return {}
         row, base = self.accounts
-        counts = dict[str, tuple[float, float]]()
-        for name in row.counts:
-            mine = row.mean_count(name)
-            others = base.mean_count(name)
-            if mine is None or others is None:
-                continue
-            if _differ(mine, others):
-                counts[name] = mine, others
-        return counts
+        return _differing(row.mean_counts, base.mean_counts)
 
     def differing_counters(self) -> dict[str, tuple[float, float]]:
         """Returns the engine's own counters for an item of the row and of the base, where they differ. Counters of
         two engines are not comparable."""
         if self.row.cell.engine != self.base.cell.engine or not self.row.items or not self.base.items:
             return {}
-        pairs = {
-            name: (self.row.counters[name] / self.row.items, self.base.counters[name] / self.base.items)
-            for name in self.row.counters
-            if name in self.base.counters
-        }
-        return {name: pair for name, pair in pairs.items() if _differ(*pair)}
+        mine = {name: count / self.row.items for name, count in self.row.counters.items()}
+        others = {name: count / self.base.items for name, count in self.base.counters.items()}
+        return _differing(mine, others)
 
 
-def _differ(one: float, other: float) -> bool:
-    """Returns whether two numbers for an item differ so much that they are shown."""
-    high = max(one, other)
-    return high >= RARE and high >= FACTOR * max(min(one, other), 0.0)
+def _differing(mine: Mapping[str, float], others: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Returns the numbers for an item, by name, that both have and that differ so much that they are shown."""
+    pairs = {name: (number, others[name]) for name, number in mine.items() if name in others}
+    return {
+        name: pair for name, pair in pairs.items() if max(pair) >= RARE and max(pair) >= FACTOR * max(min(pair), 0.0)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +209,7 @@ def explain(
 def _is_disturbance(one: Account, other: Account, whole: Difference | None, paired: bool) -> bool:
     """Returns whether waiting for a core takes much time, but is no cause: for each ns that they compute, the rows
     are not shown to wait differently. What computes longer on a busy machine waits longer."""
-    longest = max(of.mean_ns(CORE_WAIT) or 0.0 for of in (one, other))
+    longest = max(of.mean_parts_ns.get(CORE_WAIT, 0.0) for of in (one, other))
     if whole is None or longest < SHARE * abs(whole.ns):
         return False
     shares = list[ByBlock]()

@@ -294,13 +294,15 @@ PARTS = Chart(
 
 def accounts(run: Run) -> list[Record]:
     """Returns a record for each row whose time is accounted, with parallel lists as in `parts`."""
-    made = [(row, record, make_account(run, row.summary)) for row, record in valid_rows(run)]
-    names = why.name_parts([account for _, _, account in made if account is not None])
+    known = [
+        (record, account)
+        for row, record in valid_rows(run)
+        if (account := make_account(run, row.summary)) is not None
+    ]
+    names = why.name_parts([account for _, account in known])
     records = []
-    for _, record, account in made:
-        if account is None:
-            continue
-        means = {names[part]: account.mean_ns(part) or 0.0 for part in account.parts}
+    for record, account in known:
+        means = {names[part]: ns for part, ns in account.mean_parts_ns.items()}
         text = ", ".join(f"{name} {units.duration(ns)}" for name, ns in means.items())
         figures = {"whole": account.mean_total_ns, "told": text, "instead": ""}
         records.append({**record, **figures, "part": list(means), "ns": list(means.values())})

@@ -86,7 +86,7 @@ def list_accounts(of: Sequence[Explained], changing: Sequence[str]) -> list[Sect
             (
                 account.row.cell.label,
                 units.duration(account.mean_total_ns),
-                *(_duration(account.mean_ns(part)) for part in parts),
+                *(units.duration(account.mean_parts_ns.get(part)) for part in parts),
             )
             for account in table.accounts
         ]
@@ -114,12 +114,6 @@ def name_parts(accounts: Sequence[Account]) -> Mapping[str, str]:
     if has_server(accounts):
         return HEADS
     return {**HEADS, **EMBEDDED_HEADS}
-
-
-def _duration(ns: float | None) -> str:
-    if ns is None:
-        return units.UNKNOWN
-    return units.duration(ns)
 
 
 def explain(of: Explanation) -> list[str]:
@@ -213,10 +207,10 @@ def _table_data(of: Explained) -> why_json.AccountTable:
 
 
 def account_data(of: Account) -> why_json.AccountRow:
-    parts = {part: mean for part in of.parts if (mean := of.mean_ns(part)) is not None}
-    counts = {name: mean for name in of.counts if (mean := of.mean_count(name)) is not None}
     cell = of.row.cell
-    return why_json.AccountRow(cell.asked, cell.name, of.mean_total_ns, of.core_time, parts, counts)
+    return why_json.AccountRow(
+        cell.asked, cell.name, of.mean_total_ns, of.core_time, of.mean_parts_ns, of.mean_counts
+    )
 
 
 def _reason_data(of: Explanation) -> why_json.Reason:
