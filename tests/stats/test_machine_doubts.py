@@ -205,6 +205,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], *arguments: s
     return CliRunner().invoke(doctor_command, arguments, standalone_mode=False)
 
 
+@pytest.mark.usefixtures("processes")
 def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = doctor(monkeypatch, planted({"clock.cost_ns": 250}), "--json", "--work", str(tmp_path))
     told = json.loads(result.stdout)
@@ -213,6 +214,7 @@ def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert result.return_value == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_doctor_fails_on_a_bad_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = doctor(monkeypatch, planted({"filesystem.fsync_ns": 5}), "--work", str(tmp_path / "to" / "be"))
     assert result.return_value == 1
