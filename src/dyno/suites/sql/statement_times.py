@@ -1,6 +1,6 @@
 """Latencies of the statements of a transaction, unless reading the clock for each would cost too much."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Any
 
@@ -61,6 +61,41 @@ class StatementTimer:
             self.on = False
             return {}
         return {name: list(each) for name, each in zip(self.names, zip(*spans, strict=True), strict=True)}
+
+
+class ClientCall:
+    """The callable of a client's slices, which times statements as long as that is cheap. `make_call`: makes it,
+    given a timer for each transaction, or none."""
+
+    def __init__(
+        self, make_call: Callable[[Sequence[StatementTimer]], Any], timers: Sequence[StatementTimer]
+    ) -> None:
+        self._make_call = make_call
+        self._timers = [timer for timer in timers if any(each.on for each in timers)]
+        self._call = make_call(self._timers)
+
+    @property
+    def timed(self) -> bool:
+        return bool(self._timers)
+
+    def start_slice(self, spans: list[list[list[int]]], entered: object) -> list[Any]:
+        """Returns the callable of a slice. `spans`: gets a list for each timer, to which its transactions add their
+        spans."""
+        spans[:] = [timer.start_slice() for timer in self._timers]
+        return [self._call]
+
+    def take_spans(self, spans: Sequence[list[list[int]]], answers: object) -> dict[str, list[int]]:
+        """Returns the latencies of statements since they were last taken, by name. Called between batches, so this is
+        where timing ends that costs too much."""
+        taken = dict[str, list[int]]()
+        # A slice that began before timing ended has spans that nobody needs.
+        for timer, of_slice in zip(self._timers, spans, strict=False):
+            taken |= timer.take(of_slice)
+            of_slice.clear()
+        if self._timers and not any(timer.on for timer in self._timers):
+            self._timers = []
+            self._call = self._make_call(())
+        return taken
 
 
 def _shorten(statement: Statement) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from dyno.suites.sql.language.script import BATCH
 from dyno.suites.sql.native import NativeMix, NativeTransaction, can_load_script
 from dyno.suites.sql.port import DEFAULT, Rights, Session, Sql, may_write
 from dyno.suites.sql.reading import ReadingPort
-from dyno.suites.sql.statement_times import StatementTimer
+from dyno.suites.sql.statement_times import ClientCall, StatementTimer
 
 FEW = 20
 """Operations of a trial whose answers are all in the run file."""
@@ -169,8 +170,7 @@ class SqlWorkload(RemoteStore, NativeWorkload):
 
     def work(self, phase: Phase, port: Sql | NativeSql, client: int, clients: int, round: int) -> Iterator[Work]:
         kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
-        timers = self._make_timers(kinds, port)
-        call, timed = self._call(kinds, port), self._call(kinds, port, timers)
+        client_call = ClientCall(partial(self._call, kinds, port), self._make_timers(kinds, port))
         record = self._get_recording(phase, kinds, client)
         most = int(self._job.params["operations"])
         alone = len(kinds.transactions) == 1
@@ -188,12 +188,12 @@ class SqlWorkload(RemoteStore, NativeWorkload):
                 arguments = list(zip(positions, inputs, strict=True))
                 names = [kinds.transactions[at].name for at in positions[:left]]
             yield Operations(
-                calls=partial(_choose_call, call, timed, timers, spans := list[list[list[int]]]()),
+                calls=partial(client_call.start_slice, spans := list[list[list[int]]]()),
                 arguments=arguments[:left],
                 check=partial(record.check, number, positions, inputs),
                 kinds=names,
                 held=port.transaction() if isinstance(port, ReadingPort) else None,
-                parts=partial(_take_spans, timers, spans) if timers else None,
+                parts=partial(client_call.take_spans, spans) if client_call.timed else None,
             )
 
     def _make_timers(self, kinds: Kinds, port: Any) -> Sequence[StatementTimer]:
@@ -215,14 +215,14 @@ class SqlWorkload(RemoteStore, NativeWorkload):
                 return calls[0]
             return NativeMix(calls)
         judged = not self._job.spec.floor
-        runs = [compile_script(script, port, isinstance(each.compare, tuple), judged) for script, each in pairs]
-        if timers:
-            runs = [
-                timer.time_transaction(
-                    compile_script(script, port, isinstance(each.compare, tuple), judged, timer.time_statement)
-                )
-                for timer, (script, each) in zip(timers, pairs, strict=True)
-            ]
+        runs = []
+        for (script, each), timer in zip_longest(pairs, timers):
+            named = isinstance(each.compare, tuple)
+            if timer is None:
+                runs.append(compile_script(script, port, named, judged))
+            else:
+                timed = compile_script(script, port, named, judged, timer.time_statement)
+                runs.append(timer.time_transaction(timed))
         if len(runs) == 1:
             return runs[0]
         return lambda argument: runs[argument[0]](argument[1])
@@ -323,28 +323,6 @@ class SqlWorkload(RemoteStore, NativeWorkload):
             yield Caveat("isolation", "runs at its own default isolation of transactions")
         if self._definition.own_texts(self._job.spec.name):
             yield Caveat("other-text", "runs a text of its own in place of the others'")
-
-
-def _choose_call(
-    call: Any, timed: Any, timers: Sequence[StatementTimer], spans: list[list[list[int]]], entered: object
-) -> list[Any]:
-    """Returns the callable of a slice, which times statements where that is cheap. `spans`: gets a list for each
-    timer, to which its transactions add their spans."""
-    spans[:] = [timer.start_slice() for timer in timers]
-    if any(timer.on for timer in timers):
-        return [timed]
-    return [call]
-
-
-def _take_spans(
-    timers: Sequence[StatementTimer], spans: Sequence[list[list[int]]], answers: object
-) -> dict[str, list[int]]:
-    """Returns the latencies of statements since they were last taken, by name."""
-    taken = dict[str, list[int]]()
-    for timer, of_slice in zip(timers, spans, strict=False):
-        taken |= timer.take(of_slice)
-        of_slice.clear()
-    return taken
 
 
 class NativeSql:
