@@ -86,7 +86,7 @@ def test_profile_of_client_and_server_has_no_profiler_in_it(shell: Shell) -> Non
     (profile,) = list_profiles(results.load(shell.file))
     assert profile.profile is not None
     assert profile.profile.server is not None
-    assert {stack[0] for stack in profile.stacks()} == {("client", "client")}, "the server only sleeps"
+    assert {stack[0] for stack in profile.stacks} == {("client", "client")}, "the server only sleeps"
     assert "perf" not in profile.libraries()
 
 

@@ -19,6 +19,9 @@ MOST_DEPTH = 128
 CPU, CALLS = "processor", "system_calls"
 """What a profiled trial collects: stacks of CPU samples, or the number of system calls, which takes much time."""
 
+CLIENT, SERVER = "client", "server"
+"""The sides of a profile."""
+
 Frame = tuple[str, str]
 """A library and a function in it."""
 

@@ -25,7 +25,7 @@ POLL_SECONDS = 0.005
 ASLEEP = 3
 """Number of looks in a row at which perf must sleep."""
 PRINTED = ".printed"
-"""Suffix of the file with what perf prints."""
+"""Suffix of the file with what a profiler prints."""
 MISSING = "perf not found: on Debian, install the package linux-perf"
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 KERNEL = "[kernel]"
@@ -41,7 +41,7 @@ _RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
 
 
 class CannotProfile(Exception):
-    """`perf` is missing or fails. The message is one line."""
+    """A profiler is missing or fails. The message is one line."""
 
 
 def find_trouble() -> str | None:
@@ -130,13 +130,7 @@ class Recording:
 
     def stop(self) -> None:
         """Ends the recording. May be called twice."""
-        with suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        interrupt(self._process)
 
     def read(self) -> Counter[tuple[tuple[str, str], ...]]:
         """Returns the number of samples of each stack: of its functions with their libraries, the outermost first.
@@ -167,6 +161,17 @@ class Recording:
             for path in (self._path, self._path.with_suffix(self._path.suffix + PRINTED)):
                 path.unlink(missing_ok=True)
         return stacks
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Interrupts a profiler, which then writes what it has, and waits until it has ended. May be called twice."""
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def parse_stacks(lines: Iterator[str]) -> Iterator[tuple[tuple[str, str], ...]]:

@@ -4,24 +4,18 @@ meanwhile."""
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-from dyno.host.perf import CannotProfile
+from dyno.host.perf import POLL_SECONDS, PRINTED, START_SECONDS, CannotProfile, interrupt
 from dyno.host.procfs import read_text
 
 PROGRAM = "strace"
 MISSING = "strace not found: on Debian, install the package strace"
-START_SECONDS, STOP_SECONDS = 20.0, 60.0
-POLL_SECONDS = 0.005
-PRINTED = ".printed"
-"""Suffix of the file with what strace prints."""
 MOST_WHY = 200
 
 
@@ -75,13 +69,7 @@ class CallCounter:
 
     def stop(self) -> None:
         """Ends the counting. May be called twice."""
-        with suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        interrupt(self._process)
 
     def read(self) -> Counter[str]:
         """Returns the number of calls by name, and removes the files. Raises CannotProfile."""

@@ -9,7 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dyno.contracts.profile import CALLS, MOST_FRAMES, MOST_STACKS, OTHERS, Frame, PhaseProfile, Stacks
+from dyno.contracts.profile import (
+    CALLS,
+    CLIENT,
+    MOST_FRAMES,
+    MOST_STACKS,
+    OTHERS,
+    SERVER,
+    Frame,
+    PhaseProfile,
+    Stacks,
+)
 from dyno.host.perf import CannotProfile, Recording
 from dyno.host.strace import CallCounter
 from dyno.host.usage import with_descendants
@@ -18,7 +28,6 @@ MOST_BYTES = 80_000
 """Size of a row's profiles in the run file, about: the stacks of all phases, of client and server."""
 FRAME_BYTES, NUMBER_BYTES = 10, 4
 """Bytes of JSON of a function besides its names, and of a number."""
-CLIENT, SERVER = "client", "server"
 
 
 class Profiler:

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import TypeVar
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.profile import CALLS, CPU, Frame, PhaseProfile
+from dyno.contracts.profile import CALLS, CLIENT, CPU, SERVER, Frame, PhaseProfile
 from dyno.results import Run
 from dyno.results.run import is_reference
+from dyno.stats.cache import cache_by_run
 
-CLIENT, SERVER = "client", "server"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RowProfile:
     """The profile of one phase of a row."""
 
     cell: Cell
     phase: str
     profile: PhaseProfile | None
-    """Of the trial with CPU samples; None if there is none."""
+    """From the trial with CPU samples; None if there is none."""
     counted: PhaseProfile | None = None
-    """Of the trial whose system calls were counted; None if there is none."""
+    """From the trial whose system calls were counted; None if there is none."""
 
     @property
     def samples(self) -> int:
-        return sum(self.stacks().values())
+        return sum(self.stacks.values())
 
+    @cached_property
     def stacks(self) -> Mapping[tuple[Frame, ...], int]:
-        """Returns the number of samples of each stack, the outermost function first. With a server, `client` or
-        `server` comes before all functions."""
+        """Number of samples of each stack, the outermost function first. With a server, `client` or `server` comes
+        before all functions."""
         if self.profile is None:
             return {}
         sides = {CLIENT: self.profile.client, SERVER: self.profile.server}
@@ -49,14 +51,14 @@ class RowProfile:
     def libraries(self) -> dict[str, float]:
         """Returns the share of the CPU time in each library's own functions, largest first."""
         counted = Counter[str]()
-        for stack, count in self.stacks().items():
+        for stack, count in self.stacks.items():
             counted[stack[-1][0]] += count
         return _shares(counted)
 
     def functions(self) -> dict[Frame, float]:
         """Returns the share of the CPU time in each function itself, largest first."""
         counted = Counter[Frame]()
-        for stack, count in self.stacks().items():
+        for stack, count in self.stacks.items():
             counted[stack[-1]] += count
         return _shares(counted)
 
@@ -74,7 +76,8 @@ def _shares(counted: Counter[T]) -> dict[T, float]:
     return {name: count / total for name, count in counted.most_common()}
 
 
-def list_profiles(run: Run) -> list[RowProfile]:
+@cache_by_run
+def list_profiles(run: Run) -> Sequence[RowProfile]:
     """Returns the profiles of a run's rows, in the order of the phases. Null engines are left out."""
     by_what = {
         (profiled.cell, profiled.what, each.phase): each for profiled in run.profiled for each in profiled.phases

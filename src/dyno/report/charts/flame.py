@@ -60,34 +60,28 @@ def lay_out(stacks: Mapping[Stack, int]) -> list[Box]:
 
 def records(run: Run) -> list[Record]:
     """Returns a record for each profiled row, with parallel lists, which the specification flattens."""
-    return [
-        {**record, **_figures(profile), **_lists(lay_out(profile.stacks()))} for profile, record in _profiled(run)
-    ]
+    return [{**record, **_figures(profile), **_lists(lay_out(profile.stacks))} for profile, record in _profiled(run)]
 
 
 def differences(run: Run) -> list[Record]:
     """Returns a record for each profiled row but the best of its place, with the change of each function's share."""
     rows = group_values((repr((r["phase"], r["tier"], r["params"])), (p, r)) for p, r in _profiled(run))
-    found = []
+    changes = []
     for (best, base), *others in rows.values():
-        shares = {box.stack: box.share for box in lay_out(best.stacks())}
+        shares = {box.stack: box.share for box in lay_out(best.stacks)}
         for profile, record in others:
-            boxes = lay_out(profile.stacks())
+            boxes = lay_out(profile.stacks)
             change = [box.share - shares.get(box.stack, 0.0) for box in boxes]
             figures = {**_figures(profile), "against": base["engine"], "change": change}
-            found.append({**record, **figures, **_lists(boxes)})
-    return found
+            changes.append({**record, **figures, **_lists(boxes)})
+    return changes
 
 
 def _profiled(run: Run) -> list[tuple[RowProfile, Record]]:
     """Returns the profile of each row with a figure, with the keys that all of its records have."""
     profiles = {(id(profile.cell), profile.phase): profile for profile in list_profiles(run) if profile.samples}
-    found = []
-    for row, record in valid_rows(run):
-        key = id(row.summary.cell), row.summary.phase
-        if key in profiles:
-            found.append((profiles[key], record))
-    return found
+    keyed = [((id(row.summary.cell), row.summary.phase), record) for row, record in valid_rows(run)]
+    return [(profiles[key], record) for key, record in keyed if key in profiles]
 
 
 def _figures(profile: RowProfile) -> Record:

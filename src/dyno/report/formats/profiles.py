@@ -18,7 +18,7 @@ def folded(run: Run) -> str:
     lines = []
     for profile in _load_profiles(run):
         name = name_profile(run, profile)
-        for stack, count in profile.stacks().items():
+        for stack, count in profile.stacks.items():
             # A semicolon separates functions.
             texts = [text.replace(";", ",") for text in (name, *map(name_frame, stack))]
             lines.append(f"{';'.join(texts)} {count}")
@@ -30,7 +30,7 @@ def speedscope(run: Run) -> str:
     numbers: dict[Frame, int] = {}
     profiles = []
     for profile in _load_profiles(run):
-        stacks = profile.stacks()
+        stacks = profile.stacks
         for stack in stacks:
             for frame in stack:
                 numbers.setdefault(frame, len(numbers))
