@@ -15,13 +15,20 @@ from dyno.stats.drift import estimate_drift
 from dyno.stats.two_runs import CHANCE, chance, compare_speeds
 
 Array = NDArray[np.float64]
-SPREAD, UNEQUAL, DRIFT, STEP = 0.02, 1.0, 0.05, 0.015
-"""Standard deviations of logarithms: of a typical row's samples, of the rows' spreads, of a machine's level, and of a
-step from block to block."""
+SPREAD = 0.02
+"""Standard deviation of the logarithms of a typical row's samples."""
+UNEQUAL = 1.0
+"""Standard deviation of the logarithms of the rows' spreads."""
+DRIFT = 0.05
+"""Standard deviation of the logarithm of a machine's level..."""
+STEP = 0.015
+"""...and of its steps from block to block."""
 LEVELS = 0.1
+"""By how much the logarithms of two levels differ."""
 SLOWER = 0.15
+"""Share of its speed that a row loses by the planted slowdown."""
 THRESHOLD = math.log1p(-0.05)
-"""Of the gate's margin of 5 %."""
+"""Logarithm of the lowest speed that a gate with a margin of 5 % passes."""
 
 
 def _none(generator: np.random.Generator, blocks: int, run: int) -> Array:

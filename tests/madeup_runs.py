@@ -42,7 +42,9 @@ class MadeUpRuns:
     """Runs whose durations and rates the test sets by block."""
 
     def __init__(self, home: Path, patch: pytest.MonkeyPatch, engines: Sequence[str] = ("synthetic",)) -> None:
-        self.home, self.file, self.now = home, home / "r.json", 0.0
+        self.home = home
+        self.file = home / "r.json"
+        self.now = 0.0
         self.engines = engines
         self.seconds: Callable[[int], float] = lambda block: 1.0
         self.rate: Callable[[int], float] = lambda block: 1_000.0

@@ -73,8 +73,8 @@ def compare_command(
         raise UsageError(f"{before}: nothing to compare: no two engines have a number in a phase at the same tier")
     parts, lines = comparisons.sections, comparisons.lines
     if explain:
-        found = library.why(before, *after, baseline=baseline, margin=margin)
-        parts, lines = [*parts, *found.sections], [*lines, *found.lines]
+        reasons = library.why(before, *after, baseline=baseline, margin=margin)
+        parts, lines = [*parts, *reasons.sections], [*lines, *reasons.lines]
     _print(parts, lines, flags["as_markdown"])
 
 
@@ -94,13 +94,13 @@ def why_command(run: Path, later: Path | None, baseline: str | None, **flags: An
     dyno why before.json after.json
     """
     _, margin = _metric_and_margin({"by": None, **flags})
-    found = library.why(run, later, baseline=baseline, margin=margin)
+    reasons = library.why(run, later, baseline=baseline, margin=margin)
     if flags["as_json"]:
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json.dumps(reasons.to_dict(), indent=2))
         return
-    if not found.sections:
+    if not reasons.sections:
         raise UsageError(f"{later or run}: nothing to explain: no row has a number")
-    _print(found.sections, found.lines, flags["as_markdown"])
+    _print(reasons.sections, reasons.lines, flags["as_markdown"])
 
 
 @click.command(name="check")

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 from dyno.contracts.model import Caveat
 
-COUNT, BYTES, NS = UNITS = ("count", "bytes", "ns")
+COUNT = "count"
+BYTES = "bytes"
+NS = "ns"
+UNITS = (COUNT, BYTES, NS)
 
 
 class Counter(NamedTuple):

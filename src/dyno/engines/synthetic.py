@@ -127,9 +127,10 @@ class Waste:
             flags = os.O_RDWR | (os.O_DIRECT if self._direct else 0)
             self._file = os.open(path, flags)
             self._files.callback(os.close, self._file)
-        # A direct read needs memory that begins at a page.
-        self._page = self._files.enter_context(mmap.mmap(-1, PAGE))
-        self._random = Random(1)
+        if self._direct:
+            # A direct read needs memory that begins at a page.
+            self._page = self._files.enter_context(mmap.mmap(-1, PAGE))
+            self._random = Random(1)
         self._lock = threading.Lock()
         if neighbour := int(options["neighbour"]):
             self._share_core(neighbour / 100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,7 +24,7 @@ from dyno.stats.metric import metric as named
 from dyno.stats.profile import list_profiles
 from dyno.stats.two_runs import GateResult, gate
 from dyno.stats.verdict import MARGIN
-from dyno.stats.why import Explained, Explanation, explain_run, explain_runs
+from dyno.stats.why import Explained, Explanation, account_run, explain_run, explain_runs
 
 if TYPE_CHECKING:
     import pandas
@@ -78,7 +78,26 @@ class Change(Comparison):
     """'slower' than the margin allows, 'fine' or 'unclear'."""
 
 
-class Comparisons(Sequence[Comparison]):
+class Printed:
+    """A result that is printed as tables with lines below them."""
+
+    @property
+    def sections(self) -> list[Section]:
+        raise NotImplementedError
+
+    @property
+    def lines(self) -> list[str]:
+        raise NotImplementedError
+
+    def to_markdown(self) -> str:
+        """Returns what the command prints with `--markdown`."""
+        return sections.markdown(self.sections, self.lines)
+
+    def _repr_html_(self) -> str:
+        return sections.html(self.sections, self.lines)
+
+
+class Comparisons(Printed, Sequence[Comparison]):
     """The result of `compare`: a sequence of comparisons, with its tables and notes."""
 
     _kind: type[Comparison] = Comparison
@@ -122,10 +141,6 @@ class Comparisons(Sequence[Comparison]):
         params = [{f"param_{name}": value for name, value in row.pop("params").items()} for row in rows]
         return pandas.DataFrame([{**row, **own} for row, own in zip(rows, params, strict=True)])
 
-    def to_markdown(self) -> str:
-        """Returns the tables of `dyno compare --markdown`."""
-        return sections.markdown(self.sections, self.lines)
-
     def __getitem__(self, at: Any) -> Any:
         return self._rows[at]
 
@@ -138,9 +153,6 @@ class Comparisons(Sequence[Comparison]):
             f"{row.phase}: {row.engine}{f' in {row.run}' * several} against {row.baseline}: {row.text}"
             for row in self._rows
         )
-
-    def _repr_html_(self) -> str:
-        return sections.html(self.sections, self.lines)
 
 
 class Check(Comparisons):
@@ -217,7 +229,7 @@ def check(
     return result
 
 
-class Why:
+class Why(Printed):
     """The result of `why`: where the time of each row's items goes, and why rows differ."""
 
     def __init__(self, runs: Sequence[Run], tables: Sequence[Explained], reasons: Sequence[Explanation]) -> None:
@@ -242,10 +254,6 @@ class Why:
         paths = [str(run.path) for run in self._runs]
         return why_texts.why_data(paths, self._tables, self._reasons, list_profiles(self._runs[-1]))
 
-    def to_markdown(self) -> str:
-        """Returns the tables of `dyno why --markdown`."""
-        return sections.markdown(self.sections, self.lines)
-
     @cached_property
     def lines(self) -> list[str]:
         """Sentences below all tables."""
@@ -257,9 +265,6 @@ class Why:
 
     def __repr__(self) -> str:
         return "\n".join(self.reasons)
-
-    def _repr_html_(self) -> str:
-        return sections.html(self.sections, self.lines)
 
 
 def why(
@@ -278,8 +283,7 @@ def why(
     if baseline is not None:
         raise UsageError("a baseline is for engines within a run; of two runs the first one is the baseline")
     later = _run(other)
-    accounts = [replace(table, explanations=()) for table in explain_run(later, None, margin)]
-    return Why([base, later], accounts, explain_runs(base, later, margin))
+    return Why([base, later], account_run(later), explain_runs(base, later, margin))
 
 
 def _explain_same_cpu_time(judged: Sequence[GateResult], after: Run) -> list[str]:

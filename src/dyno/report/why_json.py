@@ -8,14 +8,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from dyno.contracts.decoded_types import Value
-
-
-class Interval(Struct, frozen=True):
-    """Nanoseconds of an item, with a 99 % interval."""
-
-    ns: float
-    low: float
-    high: float
+from dyno.report.compare_json import OneSidedRow
+from dyno.stats.why import Difference
 
 
 class AccountRow(Struct, frozen=True):
@@ -33,23 +27,18 @@ class AccountRow(Struct, frozen=True):
     """What the kernel counts for an item of client and server together."""
 
 
-class Reason(Struct, frozen=True):
-    """Why a row differs from its base."""
+class Reason(OneSidedRow, frozen=True):
+    """Why a row differs from its base. Differences are of the time of an item, with 99 % intervals."""
 
-    phase: str
-    tier: str | None
-    params: Mapping[str, Value]
-    engine: str
-    label: str | None
     baseline: str
     """The base's engine; between two runs, it is the same row of the first."""
     kind: str
     """The verdict on the time of an item: `faster`, `slower`, `alike` or `unclear`."""
     undisturbed: bool
     """Whether everything is without waiting for a core, because other processes disturb that."""
-    whole: Interval | None
+    whole: Difference | None
     """By how much longer an item takes; null without accounts of both."""
-    parts: Mapping[str, Interval]
+    parts: Mapping[str, Difference]
     named: list[str]
     """The parts that make the difference, largest first."""
     ruled_out: list[str]
@@ -83,14 +72,9 @@ class Share(Struct, frozen=True):
     """Of the samples: 0 to 1."""
 
 
-class Profile(Struct, frozen=True):
+class Profile(OneSidedRow, frozen=True):
     """Where the CPU time of a row's phase went, in one more trial whose times are in no figure."""
 
-    phase: str
-    tier: str | None
-    params: Mapping[str, Value]
-    engine: str
-    label: str | None
     samples: int
     """Number of CPU samples, of client and server together."""
     libraries: Mapping[str, float]

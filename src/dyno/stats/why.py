@@ -115,28 +115,36 @@ class Explained:
     accounts: tuple[Account, ...]
     without: tuple[tuple[CellSummary, str], ...]
     """Rows without an account, each with the reason."""
-    explanations: tuple[Explanation, ...]
+    explanations: tuple[Explanation, ...] = ()
+
+
+def account_run(run: Run) -> list[Explained]:
+    """Returns the accounts of a run's rows, without explanations."""
+    accounted = []
+    for table in tables(run, TIME):
+        accounts = [(row, make_account(run, row)) for row, _ in table.rows]
+        known = tuple(account for _, account in accounts if account is not None)
+        without = tuple((row, explain_missing_account(row)) for row, account in accounts if account is None)
+        accounted.append(Explained(table, known, without))
+    return accounted
 
 
 def explain_run(run: Run, baseline: str | None = None, margin: float = MARGIN) -> list[Explained]:
     """Returns the accounts of a run's rows, and why they differ from the baseline: a requested engine, or None for
     the fastest of each table."""
     undisturbed = {_place(table): table for table in tables(run, UNDISTURBED)}
-    found = []
-    for table in tables(run, TIME):
-        rows = {row.cell.row: row for row, _ in table.rows}
-        accounts = {name: make_account(run, row) for name, row in rows.items()}
+    explained = []
+    for of in account_run(run):
+        rows = {row.cell.row: row for row, _ in of.table.rows}
+        accounts = {account.row.cell.row: account for account in of.accounts}
         explanations = []
-        for each in compare_with_baseline(table, baseline, margin):
+        for each in compare_with_baseline(of.table, baseline, margin):
             row, base = each.engine.row, each.baseline.row
-            verdicts = each.verdict, _verdict(undisturbed.get(_place(table)), row, base, margin)
-            explanations.append(
-                explain(rows[row], rows[base], verdicts, (accounts[row], accounts[base]), paired=True)
-            )
-        known = tuple(account for account in accounts.values() if account is not None)
-        without = tuple((rows[name], explain_missing_account(rows[name])) for name, of in accounts.items() if not of)
-        found.append(Explained(table, known, without, tuple(explanations)))
-    return found
+            verdicts = each.verdict, _verdict(undisturbed.get(_place(of.table)), row, base, margin)
+            pair = accounts.get(row), accounts.get(base)
+            explanations.append(explain(rows[row], rows[base], verdicts, pair, paired=True))
+        explained.append(replace(of, explanations=tuple(explanations)))
+    return explained
 
 
 def _place(of: Table) -> Hashable:
@@ -189,10 +197,10 @@ def explain(
         one, other = (_without_core_wait(each) for each in (one, other))
         whole = _subtract(one.total, other.total, paired)
         parts = _subtract_parts(one, other, paired)
-    found = Explanation(row, base, verdict, undisturbed, whole, (one, other), parts)
+    explanation = Explanation(row, base, verdict, undisturbed, whole, (one, other), parts)
     # A row that is slower by its median, but not by its mean, is no difference to explain.
     if whole is None or verdict.kind not in SHOWN or not whole.shown or (whole.ns > 0) != (verdict.kind == "slower"):
-        return found
+        return explanation
     least = SHARE * abs(whole.ns)
     large = [part for part, of in parts.items() if of.shown and abs(of.ns) >= least]
     for together, split in SPLIT.items():
@@ -202,8 +210,8 @@ def explain(
             large.append(together)
     named = sorted(large, key=lambda part: -abs(parts[part].ns))[:MOST_NAMED]
     ruled_out = [part for part, of in parts.items() if -least < of.low and of.high < least]
-    made = sum(parts[part].ns for part in named) / whole.ns
-    return replace(found, named=tuple(named), ruled_out=tuple(ruled_out), explained=made >= EXPLAINED)
+    share = sum(parts[part].ns for part in named) / whole.ns
+    return replace(explanation, named=tuple(named), ruled_out=tuple(ruled_out), explained=share >= EXPLAINED)
 
 
 def _is_disturbance(one: Account, other: Account, whole: Difference | None, paired: bool) -> bool:

@@ -76,7 +76,9 @@ class Store(memory.Memory):
 
 class Reads(KVReader):
     def __init__(self, engine: Store) -> None:
-        self._store, self._pause, self._gets = engine.store, engine.pause, engine.gets
+        self._store = engine.store
+        self._pause = engine.pause
+        self._gets = engine.gets
 
     def get(self, key: bytes) -> bytes | None:
         write("get", key=key.hex())

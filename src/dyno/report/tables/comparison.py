@@ -352,7 +352,7 @@ def history_gaps(of: Sequence[Gap], runs: int) -> list[str]:
 def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> JsonObject:
     rows = [
         compare_json.WithinRow(
-            **_row_data(c.phase, c.engine),
+            **row_data(c.phase, c.engine),
             **_verdict_data(c.verdict, c.metric, c.reported_by),
             baseline=c.baseline.asked,
             baseline_label=c.baseline.name,
@@ -397,10 +397,10 @@ def _between(of: Between, margin: float) -> compare_json.Between:
         in_turns=of.paired,
         differences=list(of.differences),
         changes=list(map(_change_data, of.changes)),
-        lost=[compare_json.RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.lost],
-        new=[compare_json.OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.new],
-        limited=[compare_json.OneSidedRow(**_row_data(row.phase, row.cell)) for row in of.limited],
-        without=[compare_json.RowWithReason(**_row_data(row.phase, row.cell), why=why) for row, why in of.without],
+        lost=[compare_json.RowWithReason(**row_data(row.phase, row.cell), why=why) for row, why in of.lost],
+        new=[compare_json.OneSidedRow(**row_data(row.phase, row.cell)) for row in of.new],
+        limited=[compare_json.OneSidedRow(**row_data(row.phase, row.cell)) for row in of.limited],
+        without=[compare_json.RowWithReason(**row_data(row.phase, row.cell), why=why) for row, why in of.without],
     )
 
 
@@ -408,7 +408,7 @@ def _change_data(of: Change) -> compare_json.BetweenRow:
     sides = (of.before, of.after)
     peaks = (compare_json.Peak(side.client_peak_bytes, side.server_peak_bytes) for side in sides)
     return compare_json.BetweenRow(
-        **_row_data(of.after.phase, of.after.cell),
+        **row_data(of.after.phase, of.after.cell),
         **_verdict_data(of.verdict, of.metric, of.after.reported_by),
         before=of.before.throughput,
         after=of.after.throughput,
@@ -423,7 +423,8 @@ def _verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> 
     return {**structs.asdict(verdict), **about}
 
 
-def _row_data(phase: str, cell: Cell) -> dict[str, Any]:
+def row_data(phase: str, cell: Cell) -> dict[str, Any]:
+    """Returns the keys of a `compare_json.OneSidedRow`."""
     return {
         "phase": phase,
         "tier": cell.tier_name,

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Sequence
 
 from dyno.report import why_json
 from dyno.report.tables import display, units
+from dyno.report.tables.comparison import row_data
 from dyno.report.tables.sections import Section
 from dyno.results import Run
 from dyno.stats.profile import RowProfile, list_profiles
 
 MOST_FUNCTIONS_IN_JSON = 50
-MOST_LIBRARIES, MOST_FUNCTIONS, MOST_CALLS = 4, 4, 6
+MOST_LIBRARIES = 4
+MOST_FUNCTIONS = 4
+MOST_CALLS = 6
 LEAST = 0.01
 """Share of the CPU time from which on a library or a function is printed."""
 LEAST_CALLS = 0.02
@@ -18,7 +21,9 @@ MEANS = (
     "Profiles: shares of the CPU time of one more trial, whose times are in no figure, in the functions of each"
     " library themselves. System calls: of a further trial, Dyno's own included."
 )
-LIBRARIES, FUNCTIONS, CALLS = "libraries", "functions", "system calls of an item"
+LIBRARIES = "libraries"
+FUNCTIONS = "functions"
+CALLS = "system calls of an item"
 HEADS: tuple[str, ...] = ("engine", "samples", LIBRARIES, FUNCTIONS)
 
 
@@ -53,14 +58,9 @@ def list_missing(run: Run) -> list[str]:
 
 def profile_data(profile: RowProfile) -> why_json.Profile:
     """Returns the profile for `dyno why --json`."""
-    cell = profile.cell
     functions = list(profile.functions().items())[:MOST_FUNCTIONS_IN_JSON]
     return why_json.Profile(
-        phase=profile.phase,
-        tier=cell.tier_name,
-        params=cell.params,
-        engine=cell.asked,
-        label=cell.name,
+        **row_data(profile.phase, profile.cell),
         samples=profile.samples,
         libraries=profile.libraries(),
         functions=[why_json.Share(library, function, share) for (library, function), share in functions],
@@ -69,7 +69,7 @@ def profile_data(profile: RowProfile) -> why_json.Profile:
 
 
 def _row(profile: RowProfile) -> tuple[str, ...]:
-    libraries = [(name, share) for name, share in profile.libraries().items()][:MOST_LIBRARIES]
+    libraries = list(profile.libraries().items())[:MOST_LIBRARIES]
     functions = list(profile.functions().items())[:MOST_FUNCTIONS]
     named = [(f"{function} ({library})", share) for (library, function), share in functions]
     calls = [f"{number:.3g} {name}" for name, number in profile.calls().items() if number >= LEAST_CALLS]

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import to_builtins
 
-from dyno.contracts.cell import Cell
 from dyno.contracts.value_types import JsonObject
 from dyno.report import why_json
 from dyno.report.tables import display, profiles, units, wording
+from dyno.report.tables.comparison import row_data
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import reported_by_text
 from dyno.stats.account import (
@@ -201,12 +201,12 @@ def _table_data(of: Explained) -> why_json.AccountTable:
         phase=of.table.phase,
         tier=cell.tier_name,
         params=cell.params,
-        accounts=[account_data(account) for account in of.accounts],
+        accounts=[_account_data(account) for account in of.accounts],
         without={row.cell.label: why for row, why in of.without},
     )
 
 
-def account_data(of: Account) -> why_json.AccountRow:
+def _account_data(of: Account) -> why_json.AccountRow:
     cell = of.row.cell
     return why_json.AccountRow(
         cell.asked, cell.name, of.mean_total_ns, of.core_time, of.mean_parts_ns, of.mean_counts
@@ -214,18 +214,13 @@ def account_data(of: Account) -> why_json.AccountRow:
 
 
 def _reason_data(of: Explanation) -> why_json.Reason:
-    cell: Cell = of.row.cell
     return why_json.Reason(
-        phase=of.row.phase,
-        tier=cell.tier_name,
-        params=cell.params,
-        engine=cell.asked,
-        label=cell.name,
+        **row_data(of.row.phase, of.row.cell),
         baseline=of.base.cell.asked,
         kind=of.verdict.kind,
         undisturbed=of.undisturbed,
-        whole=_interval_data(of.whole),
-        parts={part: each for part, of_part in of.parts.items() if (each := _interval_data(of_part)) is not None},
+        whole=of.whole,
+        parts=of.parts,
         named=list(of.named),
         ruled_out=list(of.ruled_out),
         explained=of.explained,
@@ -234,9 +229,3 @@ def _reason_data(of: Explanation) -> why_json.Reason:
         missing=of.missing,
         text=" ".join(line.strip() for line in explain(of)),
     )
-
-
-def _interval_data(of: Difference | None) -> why_json.Interval | None:
-    if of is None:
-        return None
-    return why_json.Interval(of.ns, of.low, of.high)
