@@ -153,6 +153,16 @@ def test_cpu_time_at_edges_is_no_second_core() -> None:
     assert account.mean_total_ns == pytest.approx(60)
 
 
+@pytest.mark.parametrize(("times", "core_time"), [(1.08, False), (1.2, True)])
+def test_cpu_time_around_batches_is_no_second_core(times: float, core_time: bool) -> None:
+    sample = sample_of({"user_ns": times * 3_000})
+    run = run_of((a_cell(), [replace(sample, elapsed_ns=3_000 * ITEMS)] * BLOCKS))
+    account = make_account(run, read_rows(run)["sqlite"])
+    assert account is not None
+    assert account.core_time is core_time
+    assert account.mean_total_ns == pytest.approx(3_000 * times if core_time else 3_000)
+
+
 def test_several_clients_have_account_of_client_time() -> None:
     sample = replace(sample_of(PARTS), clients=4)
     run = run_of((a_cell(), [sample] * BLOCKS))
@@ -275,6 +285,16 @@ def test_own_counters_of_one_engine_are_shown_where_they_differ() -> None:
     assert "2 and 0 misses" in in_words(reason)[-1]
     (table,) = explain_run(run_of(rows("redis", "large", 0), rows("valkey", "small", 2)))
     assert not table.explanations[0].differing_counters()
+
+
+def test_counts_that_are_rare_are_not_shown() -> None:
+    run = of_parts(system_ns=1_500, counts={"read_calls": 2})
+    reason = reason_of(run)
+    assert reason.accounts is not None
+    row, base = reason.accounts
+    few = {"asked_bytes": dict.fromkeys(row.total, 0.4), "read_calls": dict.fromkeys(row.total, 0.4)}
+    shown = replace(reason, accounts=(replace(row, counts=few), base)).differing_counts()
+    assert list(shown) == ["read_calls"]
 
 
 def test_faster_row_takes_less() -> None:

@@ -43,12 +43,10 @@ COUNTS = (
     *("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches"),
 )
 """What is counted beside the parts, of client and server together."""
-OVERLAP = 1.02
-"""CPU time may exceed the elapsed time by the steps of the kernel's counters. From this ratio on, several cores
-worked at once."""
-EDGES_NS = 1_000_000
-"""CPU time of each client that Dyno itself may take before the first operation and after the last, when the clock
-does not run. It is no sign of a second core."""
+EDGES_NS, EDGES_SHARE = 1_000_000, 0.1
+"""CPU time that Dyno itself may take between its clock and the counters, of each client: before the first operation
+and after the last, or as a share of the elapsed time, about 10 µs around each batch. It is no sign of a second core.
+"""
 OPEN_LOOP = "its time includes waiting until operations are due"
 TOOL = "an outside tool did the work"
 OTHER_MACHINE = "what its server did is unknown: Dyno did not start it"
@@ -199,10 +197,11 @@ def _divide(sample: Sample, harness: tuple[float, float] | None) -> tuple[dict[s
         parts[SERVER_KERNEL] = (served["system_ns"] or 0) / sample.items
         waits.append(served)
     computed = sum(parts.values())
-    if 0 < computed - clients_ns < sample.clients * EDGES_NS / sample.items:
+    excess = computed - clients_ns
+    if 0 < excess <= max(sample.clients * EDGES_NS / sample.items, EDGES_SHARE * clients_ns):
         parts = {part: ns * clients_ns / computed for part, ns in parts.items()}
         computed = clients_ns
-    overlaps = computed > OVERLAP * clients_ns
+    overlaps = computed > clients_ns
     left = max(clients_ns - computed, 0.0)
     for part, name in ((CORE_WAIT, "core_wait_ns"), (DEVICE_WAIT, "device_wait_ns")):
         values = [used.get(name) for used in waits]

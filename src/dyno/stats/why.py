@@ -35,8 +35,8 @@ EXPLAINED = 0.5
 """Share of the difference that the named parts must make, or the reason is unknown."""
 FACTOR = 1.5
 """Ratio from which on a count of two rows differs enough to be shown."""
-RARE = 0.01
-"""Number for an item below which a count explains nothing."""
+RARE, RARE_BYTES = 0.01, 1.0
+"""Number for an item below which a count, or a count of bytes, explains nothing."""
 
 
 SHOWN = ("faster", "slower")
@@ -102,8 +102,11 @@ class Explanation:
 def _differing(mine: Mapping[str, float], others: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """Returns the numbers for an item, by name, that both have and that differ so much that they are shown."""
     pairs = {name: (number, others[name]) for name, number in mine.items() if name in others}
+    least = {name: RARE_BYTES if name.endswith("_bytes") else RARE for name in pairs}
     return {
-        name: pair for name, pair in pairs.items() if max(pair) >= RARE and max(pair) >= FACTOR * max(min(pair), 0.0)
+        name: pair
+        for name, pair in pairs.items()
+        if max(pair) >= least[name] and max(pair) >= FACTOR * max(min(pair), 0.0)
     }
 
 
