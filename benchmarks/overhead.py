@@ -75,7 +75,7 @@ def run(operations: int, rounds: int) -> dict[str, list[float]]:
 def table(found: dict[str, list[float]], say: Callable[[str], None] = print) -> bool:
     """Prints the table; returns whether the native loop is as cheap as promised."""
     each = {name: statistics.median(values) for name, values in found.items()}
-    bare = each["for"]
+    bare = each.get("for")
     say(f"{'':<10}{'CPU ns/op':>10}{'least':>8}{'most':>8}{'over for':>10}  {'times each':<12}what")
     for peer in candidates():
         if peer.missing():
@@ -86,9 +86,8 @@ def table(found: dict[str, list[float]], say: Callable[[str], None] = print) -> 
             say(f"{peer.name:<10}{'unknown':>10}")
         else:
             values = found[peer.name]
-            figures = (
-                f"{each[peer.name]:>10.1f}{min(values):>8.1f}{max(values):>8.1f}{each[peer.name] - bare:>+10.1f}"
-            )
+            added = "unknown" if bare is None else f"{each[peer.name] - bare:+.1f}"
+            figures = f"{each[peer.name]:>10.1f}{min(values):>8.1f}{max(values):>8.1f}{added:>10}"
             what = f"{peer.what} ({peer.version()})" if peer.version() else peer.what
             say(f"{peer.name:<10}{figures}  {'yes' if peer.times_each else 'no':<12}{what}")
     if "dyno" not in each:
@@ -96,6 +95,9 @@ def table(found: dict[str, list[float]], say: Callable[[str], None] = print) -> 
     rivals = {peer.name: each[peer.name] for peer in PEERS if peer.times_each and peer.name in each}
     for name, rival in rivals.items():
         say(f"dyno : {name} = {each['dyno'] / rival:.2f}")
+    if bare is None:
+        say("for: unknown: its start-up took as long as its operations; give more --operations or --rounds")
+        return False
     return each["dyno"] - bare <= MOST_NS and all(each["dyno"] < rival for rival in rivals.values())
 
 
