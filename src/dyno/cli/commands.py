@@ -35,6 +35,7 @@ COMMANDS = {
     "time": ("short_form", "Compare the run times of commands, run in turns."),
     "list": ("engines", "List suites and engines, with their tiers, options and parameters."),
     "install": ("engines", "Install what engines need: Python packages, programs, an interpreter of their own."),
+    "uninstall": ("engines", "Remove installed versions of engines from the cache."),
     "doctor": ("doctor", "Describe this machine, how quiet it is, and what would spoil a measurement."),
     "show": ("show", "Print the run file RUN, complete or not."),
     "export": ("show", "Write the run file RUN in the format of another tool."),

@@ -15,11 +15,12 @@ from dyno import registry
 from dyno.cli import flag_values
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
-from dyno.contracts import native
+from dyno.contracts import native, versions
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError
 from dyno.contracts.settings import Setting, unknown_name_message
 from dyno.contracts.suite import Suite
+from dyno.contracts.versions import VERSIONED, InstalledVersion
 from dyno.crash import known_results
 from dyno.host import directories
 from dyno.host.installation import extra_packages
@@ -139,6 +140,19 @@ def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], cons
                 _settings(settings, console)
 
 
+def print_versions(chosen: Sequence[EngineSpec], console: Console) -> None:
+    """Prints the versions of engines in the cache."""
+    rows = [
+        (f"{spec.name}{VERSIONED}{each.version}", units.size(each.disk_bytes))
+        for spec in chosen
+        if spec.versions is not None
+        for each in versions.list_installed(spec.name)
+    ]
+    if rows:
+        console.print(Text("\nVersions in the cache (`dyno uninstall ENGINE@VERSION` removes one)", "bold"))
+        table(("version", "size"), rows, console)
+
+
 def _state(spec: EngineSpec) -> tuple[str, str]:
     """Returns the state of an engine here, and the style of this text."""
     if spec.find_missing_modules():
@@ -251,6 +265,8 @@ def list_command(what: str | None, crash: Path | None) -> None:
             print_states([spec for spec in engines if suite.name in served[spec.name]], served, console, suite.name)
     if what is not None and shown_engines:
         print_engines(shown_engines, served, console)
+    if shown_engines:
+        print_versions(shown_engines, console)
     if what is not None:
         names = [spec.name for spec in shown_engines]
     else:
@@ -285,6 +301,7 @@ def install_command(engines: tuple[str, ...], yes: bool, upgrade: tuple[str, ...
     \b
     dyno install lmdb postgresql
     dyno install duckdb --upgrade duckdb==2.0.0
+    dyno install duckdb@1.1 postgresql@14..18
 
     \b
     `compression` stands for the packers of that suite. Exit status: 0 if all of them can run afterwards, else 1.
@@ -292,6 +309,7 @@ def install_command(engines: tuple[str, ...], yes: bool, upgrade: tuple[str, ...
     from packaging.requirements import InvalidRequirement, Requirement
 
     from dyno.install.engine import install, install_extra
+    from dyno.install.versions import install as install_versions
 
     try:
         replaced = [Requirement(each) for each in upgrade]
@@ -302,7 +320,7 @@ def install_command(engines: tuple[str, ...], yes: bool, upgrade: tuple[str, ...
     # All names are checked before anything is downloaded.
     suites = registry.names("suite")
     extras = {name: packages for name in engines if name in suites and (packages := extra_packages(name))}
-    specs = {name: None if name in extras else registry.engine(name) for name in engines}
+    specs = {name: None if name in extras else registry.engine(name.partition(VERSIONED)[0]) for name in engines}
     console, successes = output(), []
     for name, spec in specs.items():
 
@@ -310,9 +328,43 @@ def install_command(engines: tuple[str, ...], yes: bool, upgrade: tuple[str, ...
             console.print(f"{name}: {line}", soft_wrap=True)
 
         groups = tuple(registry.GROUPS.values())
-        successes.append(
-            install(spec, yes, groups, report, replaced) if spec else install_extra(extras[name], report, replaced)
-        )
+        version = name.partition(VERSIONED)[2]
+        if spec is None:
+            successes.append(install_extra(extras[name], report, replaced))
+        elif VERSIONED in name:
+            successes.append(install_versions(spec, version, report))
+        else:
+            successes.append(install(spec, yes, groups, report, replaced))
     if all(successes):
         return 0
     return 1
+
+
+@click.command(name="uninstall")
+@click.argument("engines", nargs=-1, required=True, metavar="ENGINE@VERSION...")
+def uninstall_command(engines: tuple[str, ...]) -> int:
+    """Remove installed versions of engines from the cache. What `dyno install ENGINE` installed stays.
+
+    \b
+    dyno uninstall duckdb@1.1
+    dyno uninstall duckdb@all postgresql@12..14
+    """
+    from dyno.install.versions import uninstall
+
+    chosen = list[tuple[str, list[InstalledVersion]]]()
+    for text in engines:
+        name, _, version = text.partition(VERSIONED)
+        spec = registry.engine(name)
+        if not version or spec.versions is None:
+            raise UsageError(f"uninstall {text}: expected ENGINE@VERSION, or ENGINE@all")
+        here = versions.list_installed(name)
+        every = [each.version for each in here]
+        named = every if version == versions.ALL else versions.choose(name, version, every, spec.versions.line)
+        if not named:
+            there = ", ".join(every) or "none"
+            raise UsageError(f"uninstall {text}: no such version is installed; there are {there}")
+        chosen.append((name, [each for each in here if each.version in named]))
+    for name, removed in chosen:
+        for each in removed:
+            print(f"{name}@{each.version}: removed, {units.size(uninstall(each))}")
+    return 0

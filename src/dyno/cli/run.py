@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,11 +21,12 @@ from dyno.cli.progress import observer
 from dyno.cli.resuming import resume_command
 from dyno.cli.show import PRICES
 from dyno.cli.suite_flags import add_flags, apply_flags, flags_of, given_values
-from dyno.contracts.model import DECIDED, MAY_WRITE, Refused, UsageError, Value
+from dyno.contracts.model import DECIDED, MAY_WRITE, VERSION, Refused, UsageError, Value
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.probe_time import USUAL_PROBES
 from dyno.contracts.roles import inline_definition
 from dyno.contracts.settings import PARAMS, SIZE, SWITCH, WHOLE
+from dyno.contracts.versions import MOST_UNCONFIRMED
 from dyno.host.directories import trouble
 from dyno.library.stop_rule import STOP_RULE
 from dyno.options import MOST_SAMPLES, OPTIONS, SEARCHED, Option, RunRequest
@@ -191,6 +193,7 @@ OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace the run file
 @click.option("--all", "whole", is_flag=True, help="Print every table at the end: intervals, latencies and doubts.")
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
+@click.option("--yes", "confirmed", is_flag=True, help="Measure more than 12 versions of an engine, too.")
 @click.option("--fleet", metavar="SCHEDULER", help="Run the whole plan on each machine of this scheduler of Dask.")
 @work_option()
 def run_command(
@@ -200,6 +203,7 @@ def run_command(
     overwrite: bool,
     most: int | None,
     dry: bool,
+    confirmed: bool,
     whole: bool,
     root: Path | None,
     table: Path | None,
@@ -245,6 +249,8 @@ def run_command(
     if dry:
         engines.print_plan(run_plan.suite, run_plan.phases, run_plan.cells, _forecast(run_plan), output())
         return 0
+    if not confirmed:
+        _check_versions(run_plan)
     run = carry_out(run_plan, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
     if prices is not None:
@@ -253,6 +259,14 @@ def run_command(
 
 
 add_flags(run_command)
+
+
+def _check_versions(run_plan: Plan) -> None:
+    """Raises UsageError if the plan has more versions of an engine than a range may have unconfirmed."""
+    requested = {(cell.engine, cell.options[VERSION]) for cell in run_plan.cells if VERSION in cell.options}
+    for engine, count in Counter(engine for engine, _ in requested).items():
+        if count > MOST_UNCONFIRMED:
+            raise UsageError(f"{count} versions of engine {engine}: add --yes to measure, or --dry-run to see them")
 
 
 def _forecast(run_plan: Plan) -> str:

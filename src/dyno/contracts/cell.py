@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dyno.contracts.decoded_types import Text, Value
-from dyno.contracts.model import SETTINGS, VARIANT, Tier
+from dyno.contracts.model import SETTINGS, VARIANT, VERSION, Tier
+from dyno.contracts.versions import VERSIONED
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,16 @@ class Cell:
 
     @cached_property
     def asked(self) -> str:
-        """The requested engine with its options: 'sqlite:journal_mode=wal'."""
-        options = "+".join(text for k, v in sorted(self.options.items()) for text in _option_texts(k, v))
-        if options:
-            return f"{self.engine}:{options}"
-        return self.engine
+        """The requested engine with its options: 'sqlite:journal_mode=wal', 'duckdb@1.4.5:threads=1'."""
+        return self._describe(VERSIONED)
+
+    def _describe(self, versioned: str) -> str:
+        """Returns the engine, its version after the given sign, and its options."""
+        texts = [text for k, v in sorted(self.options.items()) if k != VERSION for text in _option_texts(k, v)]
+        name = self.engine
+        if VERSION in self.options:
+            name = f"{name}{versioned}{self.options[VERSION]}"
+        return ":".join((name, *filter(None, ["+".join(texts)])))
 
     @property
     def row(self) -> str:
@@ -54,12 +60,15 @@ class Cell:
 
     @cached_property
     def label(self) -> str:
-        """The row's label: the user's own, or else `asked` with the variant as a word: 'postgresql indexed'.
-        `results.set_labels` may set a better one."""
-        if self.name or VARIANT not in self.options:
-            return self.name or self.asked
+        """The row's label: the user's own, or else `asked` with version and variant as words: 'postgresql indexed',
+        'duckdb 1.4.5'. `results.set_labels` may set a better one."""
+        if self.name:
+            return self.name
         others = {name: value for name, value in self.options.items() if name != VARIANT}
-        return f"{Cell(self.suite, self.engine, others, None, {}).asked} {self.options[VARIANT]}"
+        words = [Cell(self.suite, self.engine, others, None, {})._describe(" ")]
+        if VARIANT in self.options:
+            words.append(str(self.options[VARIANT]))
+        return " ".join(words)
 
     @cached_property
     def combination(self) -> str:

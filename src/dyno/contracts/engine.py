@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from dyno.contracts.counters import UNITS, Counter, CounterSpec
 from dyno.contracts.declarations import defer_import, exception_text
 from dyno.contracts.installation import NOTHING, Installation
-from dyno.contracts.model import Caveat, Tier, UsageError, Value
+from dyno.contracts.model import PROGRAM, URL, VERSION, Caveat, Tier, UsageError, Value
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting, resolve, unknown_name_message
+from dyno.contracts.versions import Versions, find_installed
 from dyno.host import interpreters
 from dyno.host.installation import find_excluded_requirement, only_missing
 
@@ -233,6 +234,8 @@ class EngineSpec:
     """The engine's server. None for an embedded engine."""
     counters: CounterSpec | None = None
     """The engine's own counters. None if it has none that explain its speed and cost nothing."""
+    versions: Versions | None = None
+    """Where its other versions come from. None if only the installed one can run."""
     crashes: CrashSpec = CrashSpec()
     """Properties for tests of crashes."""
     listing: Listing = Listing()
@@ -264,7 +267,7 @@ class EngineSpec:
             ports={name: port},
             tiers=tiers,
             default_tier=self.default_tier if self.default_tier in tiers else next(iter(tiers), None),
-            options=(*self.options, *port.options),
+            options=(*self.options, *port.options, *self._version_setting()),
             clients=port.clients or self.clients,
             installation=self.installation + port.installation,
             server=server,
@@ -313,11 +316,17 @@ class EngineSpec:
                 default = repr(self.default_tier)
             raise UsageError(f"default_tier is {default}, which is not among its tiers: {tiers}")
 
-    def find_missing_modules(self) -> tuple[str, ...]:
-        """Returns modules that its trials' environment lacks, without importing any; or its missing interpreter."""
+    def _version_setting(self) -> tuple[Setting, ...]:
+        if self.versions is None:
+            return ()
+        return (Setting(VERSION, str, "", f"an exact version, also written {self.name}@VERSION: see `dyno install`"),)
+
+    def find_missing_modules(self, library: Path | None = None) -> tuple[str, ...]:
+        """Returns modules that its trials' environment lacks, without importing any; or its missing interpreter.
+        `library`: directory of packages that come first."""
         modules, version = self.installation.modules, self.installation.python
         if not version:
-            return interpreters.find_missing(modules)
+            return interpreters.find_missing(modules, library=library)
         python = self.interpreter()
         if python is None:
             return (f"Python {version}",)
@@ -330,6 +339,14 @@ class EngineSpec:
         if version:
             return interpreters.interpreter(self.name, version)
         return None
+
+    def python(self, options: Mapping[str, Value]) -> interpreters.Python:
+        """Returns the Python of its trials with these options, with the packages of the requested version first."""
+        if version := str(options.get(VERSION, "")):
+            installed = find_installed(self.name, version)
+            if installed is not None and installed.program is None:
+                return interpreters.Python(library=str(installed.home))
+        return interpreters.Python(str(self.interpreter() or sys.executable))
 
     @property
     def remedy(self) -> str:
@@ -356,7 +373,13 @@ class EngineSpec:
     def explain_unavailability(self, options: Mapping[str, Value] | None = None) -> str | None:
         """Returns why the engine can't run here with these options (None: the defaults), in one line with the remedy.
         Returns None if it can run."""
-        if missing := self.find_missing_modules():
+        library = None
+        if version := str((options or {}).get(VERSION, "")):
+            installed = find_installed(self.name, version)
+            if installed is None:
+                return f"{version} is not installed: dyno install {self.name}@{version}"
+            library = installed.home
+        if missing := self.find_missing_modules(library):
             remedy = self._not_for_this_python() or self.remedy
             return f"needs {', '.join(missing)}{remedy and ': '}{remedy}"
         return self.find_unmet_need(options)
@@ -401,9 +424,17 @@ class EngineSpec:
             return f"has a faulty `needs`: {type(error).__name__}: {sanitize(exception_text(error), keep='')}"
 
     def resolve(self, given: Mapping[str, object]) -> dict[str, Value]:
-        """Returns every option by name: the parsed value from `given` if it is there, or else the default. Raises
-        UsageError."""
-        return resolve(self.options, given, f"engine {self.name}: option")
+        """Returns every option by name: the parsed value from `given` if it is there, or else the default. Those of a
+        version of a server have the path of its program. Raises UsageError."""
+        values = resolve(self.options, given, f"engine {self.name}: option")
+        if version := str(values.get(VERSION, "")):
+            installed = find_installed(self.name, version)
+            own = None if installed is None else installed.program
+            if other := next((name for name in (PROGRAM, URL) if values.get(name) not in (None, "", str(own))), None):
+                raise UsageError(f"engine {self.name}@{version}: {other} names another server: leave one of them out")
+            if own is not None and PROGRAM in values:
+                values[PROGRAM] = str(own)
+        return values
 
 
 _UNEXPECTED = re.compile(r"(?:EngineSpec|PortSpec)\.__init__\(\) got an unexpected keyword argument '(\w+)'")

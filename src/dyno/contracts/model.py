@@ -155,6 +155,10 @@ SETTINGS = "set"
 """Name of the option for an engine's own settings: see `servers.set_option`."""
 VARIANT, BASE = "variant", "base"
 """Option of a row that runs a variant of the user's definition, and its value for the definition itself."""
+URL, PROGRAM = "url", "program"
+"""Options of a row with the address of the user's own server, and with the path of the program to be started."""
+VERSION = "version"
+"""Option of a row with an exact version of its engine: duckdb@1.4.5."""
 
 
 class Trial(NamedTuple):

@@ -146,7 +146,7 @@ class DeviceBench(Bench):
     def _disk(self, events: Path) -> Iterator[Path]:
         """Serves the image as a recorded disk from a separate process. Yields the path of the disk's file."""
         disk = self._fuse / DISK
-        words = interpreters.words(sys.executable, "dyno.crash.device")
+        words = interpreters.Python().words("dyno.crash.device")
         process = subprocess.Popen(
             [*words, str(self._image), str(self._fuse), str(events)],
             stdin=subprocess.DEVNULL,

@@ -11,7 +11,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -22,7 +21,6 @@ import psutil
 
 from dyno.contracts.sanitize import sanitize
 from dyno.crash.store import CRASH, HANG, LOST, OK, CrashTarget, Judgement
-from dyno.host import interpreters
 from dyno.host.process import own_session
 from dyno.servers import leftover_processes
 
@@ -37,8 +35,8 @@ MOST_FILES = 256
 
 def words(target: CrashTarget, command: str, *arguments: str) -> list[str]:
     """Returns the command line of a child process. It uses the interpreter of the engine's trials."""
-    python = str(target.spec.interpreter() or sys.executable)
-    return [*interpreters.words(python, "dyno.crash.store"), command, *arguments]
+    python = target.spec.python(target.options)
+    return [*python.words("dyno.crash.store"), command, *arguments]
 
 
 class CrashProcess:

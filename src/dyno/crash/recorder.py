@@ -60,7 +60,7 @@ def record_command(command: Sequence[str], root: Path, out: Path, timeout_second
     with nothing_left():
         try:
             done = subprocess.run(
-                [*interpreters.words(sys.executable, "dyno.crash.recorder"), str(request), str(answer)],
+                [*interpreters.Python().words("dyno.crash.recorder"), str(request), str(answer)],
                 timeout=timeout_seconds,
                 **own_session(),
             )

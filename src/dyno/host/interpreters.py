@@ -11,6 +11,7 @@ from functools import cache
 from importlib.machinery import PathFinder
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from dyno.host import directories
 
@@ -35,6 +36,33 @@ runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)
 """
 """Code that runs a module of this Dyno. It removes Dyno's path after the import of Dyno, since other modules in that
 directory may work only with this interpreter."""
+WITH_LIBRARY = """
+import runpy, sys
+sys.path.insert(1, sys.argv[1])
+sys.argv[:2] = []
+runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)
+"""
+"""Code that runs a module with a directory of packages that come before the installed ones."""
+
+
+class Python(NamedTuple):
+    """An interpreter, and packages that come before its installed ones."""
+
+    executable: str = sys.executable
+    library: str = ""
+    """Directory of the packages; empty if there are none."""
+
+    def words(self, module: str, *options: str) -> list[str]:
+        """Returns the command that runs a module of this Dyno.
+
+        The Dyno that installed an engine's environment may be another version, or gone.
+        """
+        command = [self.executable, *options]
+        if self.library:
+            return [*command, "-c", WITH_LIBRARY, self.library, module]
+        if self.executable == sys.executable:
+            return [*command, "-m", module]
+        return [*command, "-c", START, str(Path(__file__).parents[2]), module]
 
 
 def home(engine: str, version: str) -> Path:
@@ -52,20 +80,14 @@ def interpreter(engine: str, version: str) -> Path | None:
     return None
 
 
-def words(python: str, module: str, *options: str) -> list[str]:
-    """Returns the command that makes `python` run a module of this Dyno.
-
-    The Dyno that installed the environment may be another version, or gone.
-    """
-    if python == sys.executable:
-        return [python, *options, "-m", module]
-    return [python, *options, "-c", START, str(Path(__file__).parents[2]), module]
-
-
-def find_missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:
-    """Returns the modules that `python` can't import, without importing them. None: this interpreter."""
+def find_missing(
+    modules: tuple[str, ...], python: Path | None = None, library: Path | None = None
+) -> tuple[str, ...]:
+    """Returns the modules that `python` can't import, without importing them. None: this interpreter, with the
+    packages in `library`, if it is given."""
     if python is None:
-        return tuple(module for module in modules if not _importable(module))
+        first = () if library is None else (str(library),)
+        return tuple(module for module in modules if not _is_in(module, first) and not _importable(module))
     return _find_missing_in(modules, python)
 
 
@@ -89,7 +111,10 @@ def look_again() -> None:
 
 def _is_installed(module: str, environment: Path) -> bool:
     """Returns whether the module is in the environment's site-packages."""
-    directories: Iterable[str] | None = map(str, environment.glob("lib/python*/site-packages"))
+    return _is_in(module, map(str, environment.glob("lib/python*/site-packages")))
+
+
+def _is_in(module: str, directories: Iterable[str] | None) -> bool:
     for name in accumulate(module.split("."), "{}.{}".format):
         spec = PathFinder.find_spec(name, list(directories or ()))
         if spec is None:

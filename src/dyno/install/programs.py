@@ -123,7 +123,7 @@ def new_directory(home: Path) -> Iterator[Path]:
 
 
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-_PROJECT = """<project><modelVersion>4.0.0</modelVersion>
+PROJECT = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>dyno</groupId><artifactId>program</artifactId><version>1</version>
 <dependencies>{}</dependencies></project>
 """
@@ -210,7 +210,7 @@ def _fetch(program: Program, source: Jars, into: Path, work: Path) -> None:
         else:
             exclusions = ""
         dependencies.append(f"<dependency>{identity}{exclusions}</dependency>")
-    (work / "pom.xml").write_text(_PROJECT.format("".join(dependencies)))
+    (work / "pom.xml").write_text(PROJECT.format("".join(dependencies)))
     jars = work / "jars"
     run(["mvn", "-B", "-q", COPY, f"-DoutputDirectory={jars}", "-DincludeScope=runtime"], work)
     if (digest := sha256(program, sorted(jars.iterdir()))) != source.sha256:

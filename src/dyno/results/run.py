@@ -19,7 +19,7 @@ from msgspec import Struct, convert
 from dyno.contracts.cell import Cell
 from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Positive, Resources, Strain, Text
 from dyno.contracts.limits import Limit
-from dyno.contracts.model import DECIDED, STAND_IN_PREFIX, Caveat, Phase, Tier, weakest
+from dyno.contracts.model import DECIDED, STAND_IN_PREFIX, VERSION, Caveat, Phase, Tier, weakest
 from dyno.contracts.profile import ProfiledTrial
 from dyno.contracts.value_types import JsonMapping
 from dyno.fields import Sample
@@ -226,7 +226,7 @@ def set_labels(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
     named = {
         at: f"{cell.engine} {versions[at]}"
         for at, cell in enumerate(cells)
-        if cell.engine in several and at in versions
+        if cell.engine in several and at in versions and VERSION not in cell.options
     }
     for each in attempts:
         engine = cells[each.cell].engine

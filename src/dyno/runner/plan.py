@@ -5,7 +5,6 @@ This module reads declarations through the registry; it starts nothing and measu
 
 import math
 import random
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -25,6 +24,7 @@ from dyno.contracts.profile import CPU
 from dyno.contracts.roles import DefinableSuite, NativeSuite, RequestDefinedSuite, inline_definition, variants_of
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown_name_message
 from dyno.contracts.suite import Suite
+from dyno.host.interpreters import Python
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested_options
 from dyno.results import MOST_CELLS, as_read, is_reference, planned_cells
@@ -78,8 +78,6 @@ class Plan(PlanOptions):
     value."""
     waiting: bool = field(default=True, repr=False, compare=False)
     """Whether processes wait for each other and wake cores: several clients, or a client and its server."""
-    interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Path of the Python that runs the trials, for engines with their own interpreter."""
 
     @property
     def measured_phases(self) -> tuple[Phase, ...]:
@@ -91,8 +89,9 @@ class Plan(PlanOptions):
         """The suite, with the phases of the user's definition."""
         return registry.suite(self.suite, self.declared.get("definition"))
 
-    def interpreter(self, cell: Cell) -> str:
-        return self.interpreters.get(cell.engine, sys.executable)
+    def python(self, cell: Cell) -> Python:
+        """Returns the Python that runs the cell's trials."""
+        return registry.engine(cell.engine).python(cell.options)
 
     def options(self, cell: Cell) -> dict[str, Value]:
         """Returns the cell's options with unmasked addresses. They must not be printed or stored."""
@@ -188,7 +187,8 @@ def make(request: RunRequest) -> Plan:
     phases = _phases(suite, preset, request.phases)
     _check_used(suite, request.params, phases)
     native = [phase for phase in phases if any(_can_load(suite, phase, params) for params in combinations)]
-    rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
+    clients = max(int(params["clients"]) for params in combinations)
+    rows = rows_of(suite, request, clients, bool(native), left_out)
     left_out += _list_unused_variants(suite, rows)
     if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):
         _check_native(suite, phases, combinations, own=definition is not None)
@@ -218,7 +218,6 @@ def make(request: RunRequest) -> Plan:
             if setting.hold is not None and options.get(setting.name)
         },
         waiting=any(params["clients"] != 1 or row.spec.server for row in rows for params in combinations),
-        interpreters={spec.name: str(own) for spec, *_ in rows if (own := spec.interpreter())},
     )
     if plan.limit:
         _check_searched(plan)

@@ -7,9 +7,10 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dyno import registry
+from dyno.contracts import versions
 from dyno.contracts.cell import Cell
 from dyno.contracts.engine import TIER, EngineSpec
-from dyno.contracts.model import Tier, UsageError, Value, weakest
+from dyno.contracts.model import VERSION, Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
@@ -17,6 +18,7 @@ from dyno.contracts.roles import DefinableSuite, EngineEntry, NativeSuite, Remot
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import unknown_name_message
 from dyno.contracts.suite import Suite
+from dyno.contracts.versions import VERSIONED
 from dyno.options import RunRequest
 from dyno.runner.engine_row import GOOD_LABEL, EngineRow, check_tier, name_variant, with_variants
 from dyno.servers.listen import LISTEN
@@ -45,14 +47,22 @@ class NamedRow(NamedTuple):
         return Cell("", self.name, self.options, None, {}).asked
 
 
-def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = False) -> list[EngineRow]:
+def rows_of(
+    suite: Suite, request: RunRequest, clients: int, native: bool = False, left_out: list[str] | None = None
+) -> list[EngineRow]:
     """Returns the requested engines, or else the suite's default engines, with a null engine for each of their
-    tiers. `native`: whether native load can run any phase of the run."""
+    tiers. `native`: whether native load can run any phase of the run. Adds to `left_out` a line for each requested
+    version that can't run here, and raises UsageError if nothing else is left."""
     tier = None
     if request.tier is not None:
         tier = tier_named(request.tier)
     if request.engines:
-        rows = _resolve_named_engines(suite, request, tier)
+        missing = list[str]()
+        rows = _resolve_named_engines(suite, request, tier, missing)
+        if missing and all(row.spec.floor for row in rows):
+            raise UsageError("; ".join(missing))
+        if left_out is not None:
+            left_out += missing
     else:
         # Engines that run without being named: installed, not null engines, with the tier, and able to serve the
         # clients. If the suite declares default engines, only these run.
@@ -168,9 +178,36 @@ def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
     return [EngineRow(spec, {}, tier) for spec, tier in floor_tiers if (spec.name, tier) not in requested]
 
 
-def _resolve_named_engines(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineRow]:
+def _choose_versions(spec: EngineSpec, named: NamedRow, missing: list[str]) -> Iterator[NamedRow]:
+    """Yields the row, or one for each installed version that it names. Adds to `missing` a line for each other one.
+    Raises UsageError."""
+    text = named.options.get(VERSION)
+    if text is None:
+        yield named
+        return
+    if spec.versions is None:
+        able = ", ".join(each.name for each in registry.engines() if each.versions is not None)
+        raise UsageError(f"engine {spec.name} has no versions beside the installed one; these have: {able}")
+    line = spec.versions.line
+    here = [each.version for each in versions.list_installed(spec.name)]
+    installed = versions.choose(spec.name, str(text), here, line)
+    known = versions.choose(spec.name, str(text), versions.read_catalog(spec.name), line)
+    lines = {versions.release(each)[:line] for each in installed}
+    absent = [each for each in known if versions.release(each)[:line] not in lines]
+    if not installed and not known:
+        absent = [str(text)]
+    missing += [f"engine {spec.name}@{each} is not installed: dyno install {spec.name}@{each}" for each in absent]
+    for version in installed:
+        yield named._replace(options={**named.options, VERSION: version})
+
+
+def _resolve_named_engines(
+    suite: Suite, request: RunRequest, tier: Tier | None, missing: list[str]
+) -> list[EngineRow]:
     rows: list[EngineRow] = []
-    for _, named in split_engines(request.engines):
+    entries = [named for _, named in split_engines(request.engines)]
+    every = (row for each in entries for row in _choose_versions(registry.engine(each.name), each, missing))
+    for named in every:
         name, options = named.name, named.options
         spec = registry.reduce_to_suite(suite, registry.engine(name))
         if spec is None:
@@ -184,6 +221,9 @@ def _resolve_named_engines(suite: Suite, request: RunRequest, tier: Tier | None)
             )
         resolved = spec.resolve(options)
         if lacking := spec.explain_unavailability(resolved):
+            if VERSION in options:
+                missing.append(f"engine {named.asked} {lacking}")
+                continue
             raise UsageError(f"engine {name} {lacking}")
         requested = named.tier or tier
         gives = None
@@ -276,7 +316,8 @@ def split_engines(texts: Iterable[EngineEntry]) -> Iterator[tuple[EngineEntry, N
     address = False
     for text in texts:
         try:
-            registry.engine(_label(text)[1].partition(":")[0] if isinstance(text, str) else text["name"])
+            name = _label(text)[1].partition(":")[0] if isinstance(text, str) else text["name"]
+            registry.engine(str(name).partition(VERSIONED)[0])
         except UsageError:
             if address:
                 # The text may be the rest of a password that contains a comma.
@@ -325,6 +366,16 @@ SET = "set."
 
 
 def _split_entry(text: EngineEntry) -> tuple[str, dict[str, Any]]:
+    name, options = _split_options(text)
+    name, at, version = name.partition(VERSIONED)
+    if at and VERSION in options:
+        raise UsageError(f"engine {name}: its version is given twice: {version} and {options[VERSION]}")
+    if at:
+        options[VERSION] = version
+    return name, options
+
+
+def _split_options(text: EngineEntry) -> tuple[str, dict[str, Any]]:
     if not isinstance(text, str):
         return text["name"], {option: value for option, value in text.items() if option != "name"}
     label, text = _label(text)

@@ -21,6 +21,7 @@ from dyno.contracts.sanitize import sanitize
 from dyno.host import facts
 from dyno.host.confine import CannotConfine, create_group
 from dyno.host.force_remove import remove, unmount
+from dyno.host.interpreters import Python
 from dyno.host.process import nothing_left
 from dyno.host.procfs import read_lines, read_text
 from dyno.measure.messages import StoreFound, StoreLeft, StoreRemoved, TrialEnded, TrialRequest, WorkerEvent
@@ -209,11 +210,11 @@ def _report_trial(
     output = home.with_suffix(OUTPUT)
     request: TrialRequest | None = None
     left: list[str] = []
-    executable = plan.interpreter(cell)
+    python = plan.python(cell)
     try:
         home.mkdir()
         request = _request_trial(plan, cell, trial, home, context)
-        peak_bytes = _run_worker(plan, request, executable, context, report)
+        peak_bytes = _run_worker(plan, request, python, context, report)
         if report.outcome != "ok":
             printed = _tail(output, report)
     except OSError as error:
@@ -226,7 +227,7 @@ def _report_trial(
         try:
             if request is not None:
                 refused = report.outcome == "refused" or report.unavailable
-                left = _remove_stores(request, refused, executable, context.pools, plan.secrets)
+                left = _remove_stores(request, refused, python, context.pools, plan.secrets)
             for line in left:
                 context.warn(line)
         finally:
@@ -234,18 +235,16 @@ def _report_trial(
     return peak_bytes, printed, left
 
 
-def _run_worker(
-    plan: Plan, request: TrialRequest, executable: str, context: TrialContext, report: TrialReport
-) -> int:
+def _run_worker(plan: Plan, request: TrialRequest, python: Python, context: TrialContext, report: TrialReport) -> int:
     """Runs the trial in a worker. Returns the worker's peak of anonymous memory, in bytes."""
     home = Path(request.home)
     pools = context.pools
     try:
-        pools.start_pool(executable)
+        pools.start_pool(python)
         with (
             nullcontext() if plan.confine is None else create_group(plan.confine, home.with_suffix(GROUP)) as group,
             nothing_left(),
-            pools.worker(executable, home, home.with_suffix(OUTPUT), request, group.add if group else int) as (
+            pools.worker(python, home, home.with_suffix(OUTPUT), request, group.add if group else int) as (
                 process,
                 pipe,
             ),
@@ -376,7 +375,7 @@ REMOVAL_OUTPUT = ".removal"
 
 
 def _remove_stores(
-    request: TrialRequest, refused: bool, executable: str, pools: WorkerPools, secrets: tuple[str, ...]
+    request: TrialRequest, refused: bool, python: Python, pools: WorkerPools, secrets: tuple[str, ...]
 ) -> list[str]:
     """Removes the stores of a trial whose worker was killed or lost its connection, in a second worker. Returns a
     line for each store that stays, with the command that removes it. `refused` says whether the server refused the
@@ -391,7 +390,7 @@ def _remove_stores(
     unreachable = False
     why = "the process that should remove it ended early"
     try:
-        for event in _remove_in_worker(request, executable, pools):
+        for event in _remove_in_worker(request, python, pools):
             if isinstance(event, StoreFound):
                 commands[event.name] = event.command
             elif isinstance(event, StoreLeft):
@@ -422,15 +421,15 @@ def _remove_stores(
     return lines
 
 
-def _remove_in_worker(request: TrialRequest, executable: str, pools: WorkerPools) -> Iterator[WorkerEvent]:
+def _remove_in_worker(request: TrialRequest, python: Python, pools: WorkerPools) -> Iterator[WorkerEvent]:
     """Runs the worker and yields its events. Raises TimeoutError after PATIENCE_SECONDS."""
     home = Path(request.home)
     output = home.with_suffix(REMOVAL_OUTPUT)
     deadline = monotonic() + PATIENCE_SECONDS
     began = monotonic_ns()
-    pools.start_pool(executable)
+    pools.start_pool(python)
     with (
-        pools.worker(executable, home, output, structs.replace(request, remove=True)) as (_, pipe),
+        pools.worker(python, home, output, structs.replace(request, remove=True)) as (_, pipe),
         closing(WorkerChannel(pipe, began)) as channel,
     ):
         while not channel.over:

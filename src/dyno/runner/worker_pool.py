@@ -1,8 +1,8 @@
 """Starts workers. Each worker is forked for its trial from a fork server, a clean process that has imported the
 modules that workers need.
 
-There is a fork server for each interpreter that engines run in: `python -m dyno.runner.worker_pool FD PARENT SUITE`.
-It never imports an engine and never starts a thread.
+There is a fork server for each interpreter that engines run in, and for each version of a library:
+`python -m dyno.runner.worker_pool FD PARENT SUITE`. It never imports an engine and never starts a thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from time import sleep
 
 import psutil
 
-from dyno.host import interpreters
+from dyno.host.interpreters import Python
 from dyno.host.process import adopt_orphans, die_with_parent, for_worker
 from dyno.measure.messages import TrialRequest, encode
 
@@ -70,8 +70,8 @@ class WorkerStartError(Exception):
 class WorkerPool:
     """The fork server of one interpreter, as a child of the run's process."""
 
-    def __init__(self, executable: str, suite: str, output: Path) -> None:
-        self._executable = executable
+    def __init__(self, python: Python, suite: str, output: Path) -> None:
+        self._python = python
         self._suite = suite
         self._output = output
         self._process: subprocess.Popen[bytes] | None = None
@@ -86,7 +86,7 @@ class WorkerPool:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(PATIENCE_SECONDS)
         with theirs, self._output.open("wb") as printed:
-            words = interpreters.words(self._executable, __name__, "-X", "faulthandler")
+            words = self._python.words(__name__, "-X", "faulthandler")
             self._process = subprocess.Popen(
                 [*words, str(theirs.fileno()), str(os.getpid()), self._suite],
                 stdin=subprocess.DEVNULL,
@@ -111,7 +111,8 @@ class WorkerPool:
         lines = list[str]()
         with suppress(OSError):
             lines = self._output.read_text(errors="replace").strip().splitlines()
-        raise WorkerStartError(f"{self._executable} could start no worker" + (f": {lines[-1]}" if lines else ""))
+        reason = f": {lines[-1]}" if lines else ""
+        raise WorkerStartError(f"{self._python.executable} could start no worker{reason}")
 
     def close(self) -> None:
         if self._control is not None:
@@ -123,12 +124,13 @@ class WorkerPool:
 
 
 class WorkerPools:
-    """The worker pools of a run, one for each interpreter. `home` is the run's work directory."""
+    """The worker pools of a run, one for each interpreter and each version of a library. `home` is the run's work
+    directory."""
 
     def __init__(self, suite: str, home: Path) -> None:
         self._suite, self._home = suite, home
         self._padding = 0
-        self._by_executable: dict[str, WorkerPool] = {}
+        self._by_python: dict[Python, WorkerPool] = {}
 
     def __enter__(self) -> WorkerPools:
         return self
@@ -145,21 +147,21 @@ class WorkerPools:
         Obviously Wrong, 2009). With a new fork server for each block, the layout is a part of the spread.
         """
         self._padding = block * PADDING_STEP % MOST_PADDING
-        for pool in self._by_executable.values():
+        for pool in self._by_python.values():
             pool.close()
 
-    def start_pool(self, executable: str) -> None:
+    def start_pool(self, python: Python) -> None:
         """Starts the fork server of an interpreter. Must be called before the watch for leftover processes, which
         would count the fork server."""
-        if executable not in self._by_executable:
-            output = self._home / f"worker-pool-{len(self._by_executable)}.output"
-            self._by_executable[executable] = WorkerPool(executable, self._suite, output)
-        self._by_executable[executable].start_if_stopped(self._padding)
+        if python not in self._by_python:
+            output = self._home / f"worker-pool-{len(self._by_python)}.output"
+            self._by_python[python] = WorkerPool(python, self._suite, output)
+        self._by_python[python].start_if_stopped(self._padding)
 
     @contextmanager
     def worker(
         self,
-        executable: str,
+        python: Python,
         home: Path,
         output: Path,
         request: TrialRequest,
@@ -171,7 +173,7 @@ class WorkerPools:
         stdin, sending = os.pipe()
         try:
             with output.open("wb") as printed:
-                process = self._by_executable[executable].fork(home, stdin, printed.fileno(), writing)
+                process = self._by_python[python].fork(home, stdin, printed.fileno(), writing)
         except BaseException:
             os.close(reading)
             os.close(sending)

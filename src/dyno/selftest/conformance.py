@@ -102,7 +102,7 @@ def results(
         outcomes, reason = dict[str, str | None](), reduced.explain_unavailability(reduced.resolve(options)) or ""
         if not reason:
             home.mkdir()
-            outcomes, reason = _run(str(spec.interpreter() or sys.executable), job)
+            outcomes, reason = _run(spec.python(reduced.resolve(options)), job)
         for name, guard in guards.items():
             outcome, why, kind = _judge_outcome(name, outcomes, reason, gaps.get(name))
             yield ConformanceResult(port, suite, name, outcome, guard, why, kind)
@@ -140,7 +140,7 @@ def _judge_outcome(
     return (FAIL, error, "")
 
 
-def _run(python: str, job: Mapping[str, object]) -> tuple[dict[str, str | None], str]:
+def _run(python: interpreters.Python, job: Mapping[str, object]) -> tuple[dict[str, str | None], str]:
     """Runs the job in a process of the interpreter `python`, within the limits of time and memory. Returns the error
     of each finished check (None: it passed), and why the others were not run."""
     events = Path(str(job["home"]), "events")
@@ -148,7 +148,7 @@ def _run(python: str, job: Mapping[str, object]) -> tuple[dict[str, str | None],
     exceeded = ""
     with nothing_left(), log.open("wb") as stderr:
         child = subprocess.Popen(
-            [*interpreters.words(python, "dyno.selftest.conformance"), str(events)],
+            [*python.words("dyno.selftest.conformance"), str(events)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stderr,

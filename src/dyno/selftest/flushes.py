@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -170,7 +169,7 @@ def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
         "home": str(home.resolve()),
         "commits": COMMITS,
     }
-    python = str(claim.spec.interpreter() or sys.executable)
+    python = claim.spec.python(cell.options)
     if why := _trace(python, job, lines, answer_file):
         return _make_untraced_proof(claim, why, FAILED)
     answer = json.loads(answer_file.read_text())
@@ -202,9 +201,9 @@ def read_back(declared: Mapping[str, Value], reported: Mapping[str, Value | None
     return settings or declared
 
 
-def _trace(python: str, job: Mapping[str, object], lines: Path, answer: Path) -> str | None:
+def _trace(python: interpreters.Python, job: Mapping[str, object], lines: Path, answer: Path) -> str | None:
     """Runs the job in the interpreter `python` under strace. Returns None, or why it failed, in one line."""
-    words = [*interpreters.words(python, "dyno.selftest.committer"), str(answer)]
+    words = [*python.words("dyno.selftest.committer"), str(answer)]
     with nothing_left():
         try:
             done = subprocess.run(

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from dyno.contracts.model import PROGRAM as PROGRAM
 from dyno.contracts.model import Refused, Value
 from dyno.contracts.programs import Program
 from dyno.contracts.sanitize import sanitize
@@ -16,7 +17,6 @@ from dyno.contracts.settings import Setting
 from dyno.servers.process import first_closed, program, unprivileged
 from dyno.servers.user_server import missing_program_message
 
-PROGRAM = "program"
 SHOWN, TIMEOUT_SECONDS = 80, 20
 
 

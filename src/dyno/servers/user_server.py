@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 from dyno.contracts.declarations import typed_text
 from dyno.contracts.model import STAND_IN_PREFIX, Absent, Caveat, Unavailable, Value
+from dyno.contracts.model import URL as URL
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting
 
-URL = "url"
 DECLARED = Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
 ENCRYPTED = Caveat("tls", "is reached by TLS: encryption takes time of client and server")
 UNENCRYPTED = Caveat("no-tls", "is reached without encryption")

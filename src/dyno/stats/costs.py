@@ -159,7 +159,7 @@ def costs(run: Run, prices: Prices, names: Sequence[str] = ()) -> list[Cost]:
     row has."""
     rows = [row for row in summarize(run) if not row.cell.floor]
     hour = hour_price(run, prices, names)
-    tariffs = [prices.of.get(row.cell.asked) or prices.of.get(row.cell.asked.partition(":")[0]) for row in rows]
+    tariffs = [prices.of.get(row.cell.asked) or prices.of.get(row.cell.engine) for row in rows]
     priced = [(row, each) for row, each in zip(rows, tariffs, strict=True) if each is not None or hour is not None]
     if not priced:
         engines = ", ".join(dict.fromkeys(row.cell.asked for row in rows))

