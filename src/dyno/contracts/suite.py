@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from dyno.contracts.declarations import defer_import
 from dyno.contracts.engine import Engine, EngineSpec, Server
-from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, Value
+from dyno.contracts.model import VERSION, Caveat, Fact, Phase, Preset, Tier, Value
 from dyno.contracts.presentation import Curve, InFile, Layout
 from dyno.contracts.settings import Setting
 
@@ -293,7 +293,9 @@ class Job:
     def open(self, home: Path) -> Engine:
         """Opens the engine with its store in `home`, which must be an existing directory."""
         served = () if self.server is None else (self.server,)
-        return self.spec.opener(home, self.tier, self.options, *served)
+        # The version is the library that is imported, or the program that was started.
+        options = {name: value for name, value in self.options.items() if name != VERSION}
+        return self.spec.opener(home, self.tier, options, *served)
 
     def remove(self, home: Path) -> None:
         """Removes the closed store in `home`, and the store's data on a server."""

@@ -39,6 +39,8 @@ class Wheel(NamedTuple):
     """Name of the package in a registry: 'duckdb'."""
     program: str = ""
     """Path of the server's program among the installed files, as a glob pattern; empty for a library."""
+    replaces: tuple[str, str] | None = None
+    """A module of the standard library, and the package's own that is imported in its place."""
     earliest: str = ""
     """Earliest version that Dyno can run; empty for any."""
     below: str = ""

@@ -13,6 +13,7 @@ from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, Po
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.host.installation import version
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 
@@ -156,6 +157,7 @@ ENGINE = EngineSpec(
         # plyvel has no wheels for later versions of Python.
         requires=("plyvel>=1.5; python_version < '3.13'",),
     ),
+    versions=Versions((Wheel("plyvel"),)),
     options=(
         Setting("cache_mib", integer(1), 256, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 4, "memtable, in MiB (LevelDB's default)"),

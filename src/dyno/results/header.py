@@ -258,6 +258,9 @@ class Header(Struct, frozen=True, kw_only=True):
     """The published experiment that `dyno replicate` repeats in this run."""
     missing: Mapping[Text, Text] | None = None
     left_out: Texts | None = None
+    """Requested values and versions that could not be measured, each with the reason."""
+    downloads: Mapping[Text, Mapping[Text, Text]] | None = None
+    """For each row of a version of an engine: the SHA-256 of what was downloaded for it, by its registry."""
     crashed: list[KnownCrashes] | None = None
     """Latest results of `dyno crash` for these engines: [a list](#crashes)."""
     host: Host

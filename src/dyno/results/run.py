@@ -223,10 +223,13 @@ def set_labels(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
             by_engine.setdefault(cell.engine, {})[cell.asked] = versions[at]
     several = {engine for engine, of in by_engine.items() if len(set(of.values())) > 1}
     several |= {cell.engine for cell in cells if PROGRAM in cell.options}
+    # Versions in the names of rows are those of their packages, which need not be numbered like the engine.
+    versioned = {cell.engine for cell in cells if VERSION in cell.options}
     named = {
         at: f"{cell.engine} {versions[at]}"
         for at, cell in enumerate(cells)
-        if cell.engine in several and at in versions and VERSION not in cell.options
+        if cell.engine in several and at in versions
+        if cell.engine not in versioned or PROGRAM in cell.options
     }
     for each in attempts:
         engine = cells[each.cell].engine

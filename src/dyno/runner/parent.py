@@ -20,9 +20,10 @@ from msgspec import structs
 import dyno
 from dyno import results
 from dyno.contracts.cell import Cell
-from dyno.contracts.model import DECIDED, Trial, UsageError
+from dyno.contracts.model import DECIDED, VERSION, Trial, UsageError
 from dyno.contracts.profile import CALLS, CPU, PhaseProfile, ProfiledTrial
 from dyno.contracts.sanitize import sanitize
+from dyno.contracts.versions import find_installed
 from dyno.crash import known_results
 from dyno.fields import Sample
 from dyno.host import ceilings, commit, confine, directories, facts, keep_awake, perf, strace
@@ -366,11 +367,23 @@ def _create(plan: Plan, path: Path, home: Path, overwrite: bool, lock: results.L
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit.current(),
         "plan": plan.data(),
+        "left_out": list(plan.left_out) or None,
+        "downloads": _list_downloads(plan) or None,
         **plan.declared,
         "crashed": known_results.load_results(directories.cache(), plan.cells),
         "host": host,
     }
     results.create(path, header, list(plan.cells), replace=overwrite, lock=lock)
+
+
+def _list_downloads(plan: Plan) -> dict[str, dict[str, str]]:
+    """Returns the digests of what was downloaded for each version of an engine, by the names of its rows."""
+    downloads = dict[str, dict[str, str]]()
+    for cell in plan.cells:
+        installed = find_installed(cell.engine, str(cell.options.get(VERSION, "")))
+        if installed is not None:
+            downloads[cell.asked] = dict(installed.digests)
+    return downloads
 
 
 def _resume(plan: Plan, path: Path, lock: results.Lock) -> Run:

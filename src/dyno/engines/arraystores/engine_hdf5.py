@@ -10,6 +10,7 @@ from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore
 from dyno.host.installation import version
 
@@ -78,5 +79,6 @@ ENGINE = EngineSpec(
     # A commit writes its rows into the file, but a process that dies during a later write may destroy the file.
     tiers={Tier.VOLATILE: {}},
     installation=Installation(modules=("h5py", "pandas"), requires=("h5py>=3.8", "pandas>=2.0")),
+    versions=Versions((Wheel("h5py"),)),
     options=(Setting("compression", choice("none", "gzip", "lzf"), "none", "of chunks (HDF5's default: none)"),),
 )

@@ -11,6 +11,7 @@ from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, Po
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines.arraystores.ports import ARRAY, Appender, ChunkedArrays
 from dyno.host import filesystem
 from dyno.host.installation import version
@@ -189,5 +190,6 @@ ENGINE = EngineSpec(
     tiers={Tier.PROCESS: {}},
     crashes=CrashSpec(Maintenance("every commit is a fragment of its own, and nothing else is ever done")),
     installation=Installation(modules=("tiledb", "pandas"), requires=("tiledb>=0.33", "pandas>=2.0")),
+    versions=Versions((Wheel("tiledb"),)),
     options=(Setting("compression", choice("none", "zstd"), "none", "of tiles (TileDB's default: none)"),),
 )

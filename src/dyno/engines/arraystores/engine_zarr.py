@@ -11,6 +11,7 @@ from dyno.contracts.engine import CrashSpec, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore
 from dyno.host import filesystem
 from dyno.host.installation import version
@@ -80,6 +81,7 @@ ENGINE = EngineSpec(
     installation=Installation(
         modules=("zarr", "pandas"), requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0")
     ),
+    versions=Versions((Wheel("zarr"),)),
     crashes=CrashSpec(Maintenance("every commit replaces files, and nothing else is ever done"), in_place=IN_PLACE),
     options=(Setting("compression", choice("zstd", "none"), "zstd", "of chunks (Zarr's default: zstd)"),),
 )

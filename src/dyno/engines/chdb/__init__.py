@@ -12,6 +12,7 @@ from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenanc
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines.clickhouse.counters import EVENTS, NONE_YET, QUERY, SOURCE
 from dyno.host import filesystem
 from dyno.host.installation import version
@@ -231,6 +232,7 @@ ENGINE = EngineSpec(
     installation=Installation(
         modules=("chdb", "pandas", "pyarrow"), requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15")
     ),
+    versions=Versions((Wheel("chdb"),)),
     options=(Setting("threads", integer(0, 1024), 0, "threads of a query; 0 for ClickHouse's default"),),
     counters=CounterSpec(SOURCE, EVENTS, ChDB.events),
     crashes=CrashSpec(Maintenance("merge of all parts", ChDB.merge)),

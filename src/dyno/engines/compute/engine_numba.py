@@ -2,6 +2,7 @@
 
 from dyno.contracts.installation import Installation
 from dyno.contracts.settings import Setting, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines.compute.library import FunctionPort, Library, declare, library
 from dyno.suites.compute.port import Operation
 
@@ -74,5 +75,6 @@ ENGINE = declare(
     library("Numba", "numba", "numpy"),
     compute,
     installation=Installation(modules=("numba",), requires=("numba>=0.59",)),
+    versions=Versions((Wheel("numba"),)),
     options=(Setting("threads", integer(0, 1024), 1, "threads that compute; 0 for one per core"),),
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dyno.contracts.engine import Gap, Listing, PortSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Value
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
 from dyno.suites.compute import FIRST
 from dyno.suites.compute.port import DOUBLES, Arrays, Operation, columns
@@ -67,7 +68,13 @@ PYTHON = declare(
 )
 # Dyno itself requires NumPy, so it has no `modules` or `requires`.
 _IMPORTED = Gap(FIRST, "unsupported", "Dyno's own process has imported NumPy before, so its import can't be measured")
-NUMPY = declare("numpy", "NumPy, arrays in memory", library("NumPy", "numpy"), PortSpec(_numpy, gaps=(_IMPORTED,)))
+NUMPY = declare(
+    "numpy",
+    "NumPy, arrays in memory",
+    library("NumPy", "numpy"),
+    PortSpec(_numpy, gaps=(_IMPORTED,)),
+    versions=Versions((Wheel("numpy"),)),
+)
 
 # -- data frames and Arrow --------------------------------------------------------------------------------------
 
@@ -133,6 +140,7 @@ PANDAS = declare(
     library("pandas", "pandas", "numpy"),
     _pandas,
     installation=Installation(modules=("pandas",), requires=("pandas>=2.0",)),
+    versions=Versions((Wheel("pandas"),)),
 )
 POLARS = declare(
     "polars",
@@ -140,6 +148,7 @@ POLARS = declare(
     library("Polars", "polars"),
     _polars,
     installation=Installation(modules=("polars",), requires=("polars>=1.0",)),
+    versions=Versions((Wheel("polars"),)),
     options=(THREADS,),
 )
 PYARROW = declare(
@@ -148,6 +157,7 @@ PYARROW = declare(
     library("PyArrow", "pyarrow"),
     PortSpec(_pyarrow, gaps=(Gap("corr", "unsupported", "Arrow's functions have no correlation"),)),
     installation=Installation(modules=("pyarrow",), requires=("pyarrow>=15",)),
+    versions=Versions((Wheel("pyarrow"),)),
 )
 
 # -- compilers --------------------------------------------------------------------------------------------------
@@ -245,6 +255,7 @@ NUMEXPR = declare(
         ),
     ),
     installation=Installation(modules=("numexpr",), requires=("numexpr>=2.10",)),
+    versions=Versions((Wheel("numexpr"),)),
     options=(THREADS,),
 )
 JAX = declare(
@@ -253,6 +264,7 @@ JAX = declare(
     library("JAX", "jax", "jaxlib"),
     _jax,
     installation=Installation(modules=("jax", "jaxlib"), requires=("jax>=0.4.30", "jaxlib>=0.4.30")),
+    versions=Versions((Wheel("jax"),)),
     options=(THREADS,),
 )
 TORCH = declare(
@@ -261,6 +273,7 @@ TORCH = declare(
     library("PyTorch", "torch"),
     _torch,
     installation=Installation(modules=("torch",), requires=("torch>=2.0",)),
+    versions=Versions((Wheel("torch"),)),
     options=(THREADS,),
     listing=Listing(
         untested="the package that pip installs on Linux is for GPUs, and takes several gigabytes with what it needs"

@@ -14,6 +14,7 @@ from dyno.contracts.engine import CrashSpec, EngineSpec, PortSpec, Server, Serve
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines import postgresql
 from dyno.engines.mysql import engines as mysql
 from dyno.engines.mysql.server_mariadb import MARIADB, PROGRAMS, MariaDB
@@ -289,6 +290,7 @@ ENGINE = EngineSpec(
         requires=(*databases.REQUIRES, "RelStorage>=4", "psycopg2-binary>=2.9", "PyMySQL>=1.1"),
         needs=needs,
     ),
+    versions=Versions((Wheel("RelStorage", earliest="3"),)),
     options=(
         Setting("backend", choice(*BACKENDS), "sqlite", "the database: in the process, or a server of Dyno's own"),
         Setting("driver", choice("", *DRIVERS), "", "library of the database's; by default the backend's first"),

@@ -11,6 +11,7 @@ from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Gap, Maintenanc
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.servers import set_option
 from dyno.suites.compute.port import DOUBLES
 from dyno.suites.records.port import COLUMNS
@@ -180,6 +181,8 @@ ENGINE = EngineSpec(
         intact=SQLite.intact,
     ),
     installation=Installation(modules=("sqlite3",)),
+    # Python's module by the same interface, named and numbered after the SQLite that it has.
+    versions=Versions((Wheel("sqlean.py", replaces=("sqlite3", "sqlean"), earliest="3.45"),)),
     options=(
         Setting(
             "journal_mode",

@@ -11,6 +11,7 @@ from dyno.contracts.engine import CrashSpec, EngineSpec, Listing, PortSpec, Serv
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines.zodb import databases
 from dyno.servers import loopback, user_server
 from dyno.servers.user_server import URL, UserServer
@@ -73,6 +74,7 @@ FILESTORAGE = EngineSpec(
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
     installation=Installation(modules=("ZODB",), requires=databases.REQUIRES),
+    versions=Versions((Wheel("ZODB"),)),
     clients="threads",
     crashes=CrashSpec(databases.APPENDED),
 )

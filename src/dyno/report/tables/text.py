@@ -62,7 +62,7 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         "In short": notes.rates(run, of, names) + answers + sure,
         "Settings that differ": notes.differing_settings(run),
         "No number": notes.failures(of),
-        "Not measured": notes.absent(run),
+        "Not measured": [*notes.absent(run), *(run.header.left_out or ())],
         "Remarks": remarks,
         "Tiers": notes.evidence(run),
         "This machine": [f"{finding.text} ({finding.remedy})" for finding in machine(run)],

@@ -133,7 +133,7 @@ def as_array(name: str, answer: object) -> NDArray[np.floating]:
     except (TypeError, ValueError) as error:
         raise Wrong(f"{name}: got {type(answer).__name__}, expected numbers: {error}") from None
     # Convert to the base class, since a subclass could override the comparison.
-    return np.array(floats, copy=None, subok=False).reshape(-1)
+    return np.asarray(floats).reshape(-1)
 
 
 SLICE_NUMBERS = 1_000_000
