@@ -68,7 +68,7 @@ def shortcuts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     wakeups_once = cache(lambda seconds: keep_awake.wakeups(INSTANT))
 
     def renew_once(pools: WorkerPools, block: int | None = None) -> None:
-        if block is None or not pools._by_executable:
+        if block is None or not pools._by_python:
             renew(pools, block or 0)
 
     with directory_on_disk(tmp_path_factory.mktemp("templates")) as templates, pytest.MonkeyPatch.context() as patch:

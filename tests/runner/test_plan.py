@@ -618,7 +618,7 @@ def test_plan_file_has_key_for_every_planning_flag() -> None:
     from dyno.cli.run import run_command as command
 
     # These flags don't say what is measured, or have another form in a plan file: addresses are the option `url`.
-    where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on"}
+    where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on", "yes"}
     # These are keys of the table [sql], or no run.
     where |= {"query", "change", "try", "fleet"}
     flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}

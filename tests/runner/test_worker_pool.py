@@ -16,6 +16,7 @@ import pytest
 from shell import Shell, small, wait_for
 
 from dyno.contracts.model import Trial
+from dyno.host.interpreters import Python
 from dyno.options import RunRequest
 from dyno.results import Attempt
 from dyno.runner import plan, trial
@@ -49,7 +50,7 @@ def test_memory_layout_differs_between_blocks(tmp_path: Path) -> None:
     def environment_bytes(block: int) -> int:
         with WorkerPools("selftest", tmp_path) as pools:
             pools.renew(block)
-            pools.start_pool(sys.executable)
+            pools.start_pool(Python())
             # Other tests' servers and ended children may be children, too.
             running = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
             (server,) = (p for p in running if "dyno.runner.worker_pool" in p.cmdline())
@@ -107,7 +108,7 @@ def test_trial_without_startable_worker_is_a_crash(tmp_path: Path, monkeypatch: 
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho this interpreter is broken\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(plan.Plan, "interpreter", lambda made, cell: str(broken))
+    monkeypatch.setattr(plan.Plan, "python", lambda made, cell: Python(str(broken)))
     attempt = attempted(tmp_path)
     assert (attempt.outcome, attempt.samples) == ("crash", ())
     assert attempt.why == f"{broken} could start no worker: this interpreter is broken"

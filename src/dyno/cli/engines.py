@@ -343,7 +343,9 @@ def install_command(engines: tuple[str, ...], yes: bool, upgrade: tuple[str, ...
 @click.command(name="uninstall")
 @click.argument("engines", nargs=-1, required=True, metavar="ENGINE@VERSION...")
 def uninstall_command(engines: tuple[str, ...]) -> int:
-    """Remove installed versions of engines from the cache. What `dyno install ENGINE` installed stays.
+    """Remove installed versions of engines from the cache.
+
+    What `dyno install ENGINE` installed stays.
 
     \b
     dyno uninstall duckdb@1.1
