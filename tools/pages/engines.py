@@ -21,9 +21,11 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Caveat
 from dyno.contracts.programs import GoModule
 from dyno.contracts.settings import Setting
+from dyno.contracts.versions import Source, Wheel
 
 ENGINES = Path(dyno.engines.__file__).parent
 UNKNOWN = "…"
+VERSIONS = "../versions.md"
 FILES = "Files"
 """The README's section for contributors, which the site does not have."""
 SHARING = {
@@ -99,6 +101,9 @@ def facts(spec: EngineSpec) -> Iterable[tuple[str, str]]:
         yield "Needs", "; ".join(needs)
     else:
         yield "Install", "nothing to install"
+    if spec.versions is not None:
+        sources = "; ".join(map(describe_source, spec.versions.sources))
+        yield "Versions", f"[others]({VERSIONS}), by {code(f'dyno install {spec.name}@VERSION')}: {sources}"
     yield "Clients", SHARING[spec.clients]
     if spec.listing.by_default and not spec.listing.untested:
         yield "Runs", "by default"
@@ -111,6 +116,16 @@ def facts(spec: EngineSpec) -> Iterable[tuple[str, str]]:
         yield "Memory", "reads from memory only: no cold phases"
     if spec.listing.untested:
         yield "Untested", spec.listing.untested
+
+
+def describe_source(source: Source) -> str:
+    """Returns where versions come from, and which ones: 'package `duckdb` of Python from 0.9 on'."""
+    if isinstance(source, Wheel):
+        name = f"package {code(source.distribution)} of Python"
+    else:
+        name = f"archive {code(source.artifact)} by Maven"
+    start = f" from {source.earliest} on" if source.earliest else ""
+    return name + start + (f", before {source.below}" if source.below else "")
 
 
 def tiers(spec: EngineSpec) -> str:
