@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dyno.contracts.engine import CrashSpec, Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.installation import Installation
-from dyno.contracts.model import Tier, Value
+from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.versions import Versions, Wheel
 from dyno.host.installation import version
@@ -69,6 +69,10 @@ class DuckDB(Engine):
     def settings(self) -> Mapping[str, Value | None]:
         values = dict(self.db.execute("SELECT name, value FROM duckdb_settings()").fetchall())
         return {"database": self._tier["database"], **{name: values.get(name) for name in SHOWN}}
+
+    def caveats(self) -> Iterable[Caveat]:
+        if self._tier is TIERS[Tier.PROCESS] and "fsync_mode" not in self._tier:
+            yield Caveat("settings", "has no fsync_mode in this version, and flushes each commit")
 
     def files(self) -> Iterable[Path]:
         return self._path.parent.glob(self._path.name + "*")
