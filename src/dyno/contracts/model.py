@@ -155,6 +155,8 @@ SETTINGS = "set"
 """Name of the option for an engine's own settings: see `servers.set_option`."""
 VARIANT, BASE = "variant", "base"
 """Option of a row that runs a variant of the user's definition, and its value for the definition itself."""
+VERSION = "version"
+"""Option of a row that runs a named version of its engine: the exact version, as text."""
 
 
 class Trial(NamedTuple):
