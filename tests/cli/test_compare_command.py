@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from madeup import a_cell, changed, of_rates, reads, written
+from madeup import Rates, a_cell, changed, of_rates, reads, versions, written
 from shell import Shell, is_one_line
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.model import Tier
+from dyno.contracts.model import Fact, Tier
 from dyno.fields import Sample
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -43,17 +43,18 @@ def with_memory(mib: Mapping[str, int]) -> Callable[[str, Sample], Sample]:
     return lambda engine, sample: replace(sample, client_peak_bytes=mib[engine] << 20)
 
 
-def versions(engine: str, *rates: float) -> list[tuple[Cell, dict[str, list[float]]]]:
+def releases(engine: str, *rates: float) -> list[tuple[Cell, Mapping[str, Rates]]]:
     """Versions 1.8, 1.9, ... of an engine with these rates."""
-    return [
-        (replace(a_cell(engine), options={"version": f"1.{8 + at}"}), {"read": around(rate)})
-        for at, rate in enumerate(rates)
-    ]
+    return versions({f"1.{8 + at}": around(rate) for at, rate in enumerate(rates)}, engine)
 
 
 def answered(otherwise: bool) -> Callable[[Sample], Sample]:
     """Returns a change of samples: all answers are equal, or differ from the usual ones."""
-    facts = {"answers_book": "b", "answers_group": int(otherwise), "answers_differ": "row 3" if otherwise else ""}
+    facts: dict[str, Fact] = {
+        "answers_book": "b",
+        "answers_group": int(otherwise),
+        "answers_differ": "row 3" if otherwise else "",
+    }
     return lambda sample: replace(sample, facts=facts)
 
 
@@ -83,8 +84,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written(changed(reads(lmdb=around(1), sqlite=around(1)), used(served)), home / f"{name}.json")
     for name, mib in (("lean", {"sqlite": 100, "lmdb": 150}), ("fat", {"sqlite": 205, "lmdb": 149})):
         written(changed(reads(lmdb=around(1), sqlite=around(1)), with_memory(mib)), home / f"{name}.json")
-    written(of_rates(*versions("duckdb", 1, 1, 1, 0.7, 1), phases=["read"]), home / "versions.json")
-    answers = of_rates(*versions("duckdb", 1, 1), *versions("lmdb", 1, 1), phases=["read"])
+    written(of_rates(*releases("duckdb", 1, 1, 1, 0.7, 1), phases=["read"]), home / "versions.json")
+    answers = of_rates(*releases("duckdb", 1, 1), *releases("lmdb", 1, 1), phases=["read"])
     attempts = [
         replace(each, samples=tuple(map(answered(each.cell == 1), each.samples))) for each in answers.attempts
     ]

@@ -151,8 +151,7 @@ class VersionRow(WithinRow, frozen=True):
 
 
 class VersionStep(VerdictInWords, frozen=True):
-    """A change of speed. The verdict is on the versions from `after` to `until`: the later ones against the earlier
-    ones."""
+    """A change of speed. The verdict is on later versions from `after` to `until`, against earlier ones."""
 
     after: str
     """The speed changed after this version ..."""

@@ -1,15 +1,14 @@
 """Finds the versions of an engine at which its speed, or its answers, changed.
 
-The versions of an engine are rows of one run, so they are compared block by block. Two neighbouring groups of
-versions are compared by the geometric means of their speeds in each block; a group may be a single version. If the
-interval of their ratio excludes 1, the speed changed somewhere between the first and the last of these versions. The
-narrowest such stretch of versions is a change, and further changes are searched for before and after it (Piotr
-Fryzlewicz, "Narrowest Significance Pursuit: Inference for Multiple Change-Points in Linear Models", 2024). So two
-changes have no step between versions in common.
+The versions of an engine are rows of one run, so they are compared block by block: all pairs, and neighbouring groups
+by the geometric means of their speeds in each block. If the interval of a ratio excludes 1, the speed changed
+somewhere between the first and the last of the compared versions. The narrowest such stretch of versions is a change,
+and further changes are searched for before and after it (Piotr Fryzlewicz, "Narrowest Significance Pursuit: Inference
+for Multiple Change-Points in Linear Models", 2024). So two changes have no step between versions in common.
 
-All intervals of a run's versions hold together: see `dyno.stats.family`. Among them are those of all pairs of
-versions, which bound the largest change that can't be ruled out. So of 100 runs, at most one states a change that
-isn't there, whether or not there are others.
+All intervals of a run's versions hold together: see `dyno.stats.family`. So of 100 runs, at most one states a change
+that isn't there, whether or not there are others. The intervals of the pairs bound the largest change that can't be
+ruled out.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ from dyno.stats.summary import CellSummary, group_values, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
 SHOWN = ("faster", "slower")
+NARROWEST = 1e-12
+"""Width of the interval of equal ratios."""
 Speeds = Mapping[int, float]
 """Speeds by block."""
 
@@ -52,7 +53,7 @@ class Step:
     at: int
     """The row at which it most probably changed."""
     verdict: Verdict
-    """Verdict on the later rows from `first` to `last`, compared with the earlier ones."""
+    """Verdict on later rows from `first` to `last`, compared with earlier ones."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +157,13 @@ def list_series(
     run: Run, by: Metric | None = None, baseline: str | None = None, margin: float = MARGIN
 ) -> tuple[VersionSeries, ...]:
     """Returns the series of every engine with two versions or more, as far as they have figures."""
+    names = dict.fromkeys(name_series(cell) for cell in run.cells if VERSION in cell.options)
     groups = list[tuple[Table, list[tuple[CellSummary, Speeds]]]]()
-    for table in tables(run, by):
-        by_name = group_values((name_series(row.cell), (row, speeds)) for row, speeds in table.rows)
-        for name in dict.fromkeys(map(name_series, run.cells)):
-            rows = [each for each in by_name.get(name, ()) if VERSION in each[0].cell.options]
-            if len(rows) > 1:
-                groups.append((table, sorted(rows, key=lambda row: _order_cell(row[0].cell))))
+    for table in tables(run, by) if names else ():
+        rows = [row for row in table.rows if VERSION in row[0].cell.options]
+        by_name = group_values((name_series(row[0].cell), row) for row in rows)
+        several = [by_name[name] for name in names if len(by_name.get(name, ())) > 1]
+        groups += [(table, sorted(of, key=lambda row: _order_cell(row[0].cell))) for of in several]
     family = make_versions_family([[speeds for _, speeds in rows] for _, rows in groups], count_looks(run))
     series = []
     for table, rows in groups:
@@ -209,11 +210,11 @@ class SpeedSteps:
         self._rows = rows
         self._family = family
         self._margin = margin
-        self._verdicts: dict[tuple[int, int, int], Verdict] = {}
+        self._verdicts: dict[tuple[range, range], Verdict] = {}
 
     def compare(self, row: int, base: int) -> Verdict:
         """Returns the verdict on two rows."""
-        return of_speeds(self._rows[row], self._rows[base], self._margin, self._family)
+        return self._judge(range(row, row + 1), range(base, base + 1))
 
     def largest(self) -> Verdict:
         """Returns the verdict on the pair of rows whose interval reaches farthest from 1."""
@@ -224,60 +225,69 @@ class SpeedSteps:
         """Returns the steps in the order of the rows."""
         stretches = list(self._search(0, len(self._rows) - 1))
         steps = []
-        for at, (first, cut, last) in enumerate(stretches):
+        for at, (first, last, verdict) in enumerate(stretches):
             # The rows up to the neighbouring changes also tell where in its stretch a change is.
-            start = stretches[at - 1][2] if at else 0
+            start = stretches[at - 1][1] if at else 0
             end = stretches[at + 1][0] if at + 1 < len(stretches) else len(self._rows) - 1
-            places = range(first + 1, last + 1)
-            most_probable = max(places, key=lambda place: self._clearness(start, place, end))
-            steps.append(Step(first, last, most_probable, self._judge(first, cut, last)))
+            clearness = {cut: _clearness(self._split(start, cut, end)) for cut in range(first + 1, last + 1)}
+            steps.append(Step(first, last, max(clearness, key=clearness.__getitem__), verdict))
         return steps
 
-    def _search(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-        """Yields the narrowest stretches of rows that have a change, each with the cut that shows it: the position of
-        the first row after it."""
+    def _search(self, first: int, last: int) -> Iterator[tuple[int, int, Verdict]]:
+        """Yields the first and last row of the narrowest stretches that have a change, with the verdict that shows
+        it."""
         for width in range(1, last - first + 1):
             shown = [
-                (start, cut, start + width)
+                (start, start + width, verdict)
                 for start in range(first, last - width + 1)
-                for cut in range(start + 1, start + width + 1)
-                if self._judge(start, cut, start + width).kind in SHOWN
+                for verdict in self._judge_stretch(start, start + width)
+                if verdict.kind in SHOWN
             ]
             if shown:
-                clearest = max(shown, key=lambda place: self._clearness(*place))
+                clearest = max(shown, key=lambda stretch: _clearness(stretch[2]))
                 yield from self._search(first, clearest[0])
                 yield clearest
-                yield from self._search(clearest[2], last)
+                yield from self._search(clearest[1], last)
                 return
 
-    def _judge(self, first: int, cut: int, last: int) -> Verdict:
-        """Returns the verdict on the rows from `cut` to `last`, compared with those from `first` on."""
-        place = first, cut, last
-        if place not in self._verdicts:
-            self._verdicts[place] = self._compare_groups(self._rows[cut : last + 1], self._rows[first:cut])
-        return self._verdicts[place]
+    def _judge_stretch(self, first: int, last: int) -> Iterator[Verdict]:
+        """Yields the verdicts that can show a change between two rows."""
+        yield self.compare(last, first)
+        for cut in range(first + 1, last + 1):
+            yield self._split(first, cut, last)
 
-    def _compare_groups(self, later: Sequence[Speeds], earlier: Sequence[Speeds]) -> Verdict:
-        if len(later) == len(earlier) == 1:
-            return of_speeds(later[0], earlier[0], self._margin, self._family)
-        blocks = set.intersection(*(set(speeds) for speeds in (*later, *earlier)))
-        ratios = [_mean(later, block) / _mean(earlier, block) for block in sorted(blocks)]
+    def _split(self, first: int, cut: int, last: int) -> Verdict:
+        """Returns the verdict on the rows from `cut` to `last`, compared with those from `first` on."""
+        return self._judge(range(cut, last + 1), range(first, cut))
+
+    def _judge(self, group: range, base: range) -> Verdict:
+        if (group, base) not in self._verdicts:
+            rows, base_rows = ([self._rows[at] for at in places] for places in (group, base))
+            self._verdicts[group, base] = self._compare_groups(rows, base_rows)
+        return self._verdicts[group, base]
+
+    def _compare_groups(self, rows: Sequence[Speeds], base: Sequence[Speeds]) -> Verdict:
+        if len(rows) == len(base) == 1:
+            return of_speeds(rows[0], base[0], self._margin, self._family)
+        blocks = set.intersection(*(set(speeds) for speeds in (*rows, *base)))
+        ratios = [_mean(rows, block) / _mean(base, block) for block in sorted(blocks)]
         if len(ratios) < FEWEST_BLOCKS:
             return judge(None, 0.0, len(ratios), self._margin)
         # The common variance is that of a ratio of two rows; that of two means is smaller.
-        scale = math.sqrt((1 / len(later) + 1 / len(earlier)) / 2)
+        scale = math.sqrt((1 / len(rows) + 1 / len(base)) / 2)
         own = center(ratios)
         of_pair = self._family.common.moderate(replace(own, error=own.error / scale), len(ratios))
         middle = Center(own.log, of_pair.error * scale, of_pair.degrees)
         return judge(middle, median(ratios), len(ratios), self._margin, self._family.confidence)
 
-    def _clearness(self, first: int, cut: int, last: int) -> float:
-        """Returns by how many times its interval's width a ratio differs from 1."""
-        verdict = self._judge(first, cut, last)
-        if verdict.low is None or verdict.high is None:
-            return 0.0
-        low, high = math.log(verdict.low), math.log(verdict.high)
-        return abs(low + high) / max(high - low, 1e-12)
+
+def _clearness(verdict: Verdict) -> float:
+    """Returns by how many times its interval's width a ratio differs from 1."""
+    if verdict.low is None or verdict.high is None:
+        return 0.0
+    low = math.log(verdict.low)
+    high = math.log(verdict.high)
+    return abs(low + high) / max(high - low, NARROWEST)
 
 
 def _mean(rows: Sequence[Speeds], block: int) -> float:

@@ -111,7 +111,7 @@ def _describe_largest(of: VersionSeries) -> str:
     if of.most.low is None:
         return f"no change {span} can be shown or ruled out: {wording.verdict(of.most, of.table.metric)}"
     most = units.percent(reach_of(of.most), math.ceil)
-    return f"no change {span} is shown; one of up to {most} can't be ruled out, {wording.needs(of.most)}"
+    return f"no change {span} is shown; one of up to {most} can't be ruled out ({wording.needs(of.most)})"
 
 
 def describe_step(of: VersionSeries, step: Step) -> str:
