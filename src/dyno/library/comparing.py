@@ -340,7 +340,7 @@ def _compare_within(run: Run, baseline: str | None, by: Metric | None, margin: f
 def _compare_versions(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
     of = compare_versions(run, by, baseline, margin)
     return Comparisons(
-        lambda: version_texts.list_sections(run, of, baseline),
+        lambda: version_texts.list_sections(run, of),
         lambda: [
             *version_texts.summarize_versions(run, of),
             *comparison.conditions(run),

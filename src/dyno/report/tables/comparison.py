@@ -3,7 +3,7 @@
 docs/reference/compare-json.md documents every key of the JSON, which a test checks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import median
@@ -60,14 +60,7 @@ def compare_within(run: Run, of: Sequence[Table], baseline: str | None, margin: 
             best = "the fastest"
         remark = f"against {base}{'' if baseline else f', {best}'}"
         remark += by_metric(table.metric)
-        if table.limited:
-            remark += f"; without {', '.join(c.label for c in table.limited)}, whose limit was the load generator"
-        if table.suspicious:
-            remark += (
-                f"; without {', '.join(c.label for c in table.suspicious)}, with too many empty or equal answers"
-            )
-        if table.warm:
-            remark += f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold"
+        remark += describe_left_out(table)
         if several:
             remark += f"; the tiers differ: {display.ACROSS}"
         params = units.params(table.params, changing)
@@ -79,6 +72,21 @@ def compare_within(run: Run, of: Sequence[Table], baseline: str | None, margin: 
         ]
         sections.append(Section(title, remark, ("engine", "ratio", f"[{LEVEL}]", "samples", "verdict"), rows))
     return sections
+
+
+def describe_left_out(table: Table, belongs: Callable[[Cell], bool] = lambda cell: True) -> str:
+    """Returns which rows with a number the table lacks, of those that belong to it, and why."""
+    reasons = (
+        (table.limited, "whose limit was the load generator"),
+        (table.suspicious, "with too many empty or equal answers"),
+        (table.warm, "not proven to be cold"),
+    )
+    text = ""
+    for cells, why in reasons:
+        labels = [cell.label for cell in cells if belongs(cell)]
+        if labels:
+            text += f"; without {', '.join(labels)}, {why}"
+    return text
 
 
 def by_metric(metric: Metric) -> str:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from msgspec import structs, to_builtins
 
+from dyno.contracts.model import VERSION
 from dyno.contracts.value_types import JsonObject
 from dyno.report import compare_json
 from dyno.report.tables import comparison, display, units, wording
@@ -14,23 +15,23 @@ from dyno.report.tables.table import figure, reported_by_text, varying_params
 from dyno.results import Run
 from dyno.stats.metric import Metric, estimate_metric
 from dyno.stats.verdict import CONFIDENCE, Verdict
-from dyno.stats.versions import ByVersion, ChangedAnswer, Step, VersionSeries, reach_of
+from dyno.stats.versions import ByVersion, ChangedAnswer, Step, VersionSeries, name_series, reach_of
 
 HEADS = ("version", "figure", "ratio", f"[{wording.LEVEL}]", "samples", "verdict")
 HOW = (
     "Ratios of {what}, block by block, with {level} intervals. They hold together: of 100 runs, at most one states by"
-    " chance a change that isn't there. It stayed so if no later change is shown."
+    " chance a change that isn't there. A change stayed so if no later one is shown."
 )
 
 
 # -- as sections --------------------------------------------------------------------------------------------
 
 
-def list_sections(run: Run, of: ByVersion, baseline: str | None) -> list[Section]:
-    """Returns the changed answers, and a table for each series. `baseline`: the version that the user named."""
+def list_sections(run: Run, of: ByVersion) -> list[Section]:
+    """Returns the changed answers, and a table for each series."""
     changing = varying_params(run)
     news = [_describe_changed_answer(each, changing) for each in of.changed_answers]
-    return [*news, *(_list_versions(series, changing, baseline) for series in of.series)]
+    return [*news, *(_list_versions(series, changing) for series in of.series)]
 
 
 def _describe_changed_answer(of: ChangedAnswer, changing: Sequence[str]) -> Section:
@@ -41,7 +42,7 @@ def _describe_changed_answer(of: ChangedAnswer, changing: Sequence[str]) -> Sect
     )
 
 
-def _list_versions(of: VersionSeries, changing: Sequence[str], baseline: str | None) -> Section:
+def _list_versions(of: VersionSeries, changing: Sequence[str]) -> Section:
     table = of.table
     title = display.join_parts(
         f"{of.name}  {table.phase}",
@@ -53,17 +54,18 @@ def _list_versions(of: VersionSeries, changing: Sequence[str], baseline: str | N
     remark = f"against {of.versions[of.base]}"
     if of.base == 0:
         remark += ", the oldest"
-    elif baseline is not None:
-        remark += ", as requested"
+    remark += comparison.by_metric(table.metric)
+    remark += comparison.describe_left_out(
+        table, lambda cell: VERSION in cell.options and name_series(cell) == of.name
+    )
     rows = [
-        (version, figure(row, table.metric), *_judgement(verdict, table.metric))
+        (version, figure(row, table.metric), *_format_verdict(verdict, table.metric))
         for version, row, verdict in zip(of.versions, of.rows, of.verdicts, strict=True)
     ]
-    remark += comparison.by_metric(table.metric)
     return Section(title, remark, HEADS, rows, left=("version", "verdict"), keys=("version",))
 
 
-def _judgement(verdict: Verdict | None, metric: Metric) -> tuple[str, ...]:
+def _format_verdict(verdict: Verdict | None, metric: Metric) -> tuple[str, ...]:
     if verdict is None:
         return "", "", "", ""
     return *wording.ratio(verdict), str(verdict.blocks), wording.verdict(verdict, metric)
