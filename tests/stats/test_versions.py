@@ -208,6 +208,14 @@ def test_changed_answer_names_its_version() -> None:
     assert compare_versions(equal).changed_answers == ()
 
 
+def test_version_that_disagrees_with_itself_changes_no_answer() -> None:
+    run = with_answers(a_run(dict.fromkeys(RELEASES, 1.0)), dict.fromkeys(RELEASES, 0))
+    facts: dict[str, Fact] = {"answers_book": "b", "answers_group": 1}
+    first, *others = run.attempts
+    unsteady = replace(first, samples=tuple(replace(each, facts=facts) for each in first.samples))
+    assert compare_versions(replace(run, attempts=(unsteady, *others))).changed_answers == ()
+
+
 def test_versions_are_compared_by_blocks_in_common() -> None:
     run = a_run({version: 1.0 if at < 4 else 0.7 for at, version in enumerate(RELEASES)})
     kept = [each for each in run.attempts if each.cell != 3 or each.block < 5]

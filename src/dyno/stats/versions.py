@@ -24,7 +24,6 @@ from packaging.version import InvalidVersion, Version
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import VERSION, UsageError, Value
 from dyno.contracts.settings import unknown_name_message
-from dyno.fields import Sample
 from dyno.results import Run
 from dyno.stats.agreement import BOOK, DIFFERS, agree
 from dyno.stats.cache import cache_by_run
@@ -73,7 +72,6 @@ class VersionSeries:
     steps: tuple[Step, ...]
     most: Verdict
     """The verdict on the pair of versions that may differ most."""
-    confidence: float
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,6 @@ def list_series(
                 tuple(None if at == base else steps.compare(at, base) for at in range(len(rows))),
                 tuple(steps.find()),
                 steps.largest(),
-                family.confidence,
             )
         )
     return tuple(series)
@@ -305,18 +302,21 @@ def reach_of(verdict: Verdict) -> float:
 
 
 def find_changed_answers(run: Run) -> Iterator[ChangedAnswer]:
-    """Yields each version that answers otherwise than the version before it, by the rules of its suite."""
-    samples: dict[tuple[int, str], Sample] = {}
-    for attempt in run.attempts:
-        for sample in attempt.samples:
-            if BOOK in sample.facts and not sample.void:
-                samples.setdefault((id(run.cells[attempt.cell]), sample.phase), sample)
+    """Yields each version that answers otherwise than the version before it, by the rules of its suite. Versions
+    whose own samples disagree are passed over."""
+    by_row = group_values(
+        ((id(run.cells[attempt.cell]), sample.phase), sample)
+        for attempt in run.attempts
+        for sample in attempt.samples
+        if BOOK in sample.facts and not sample.void
+    )
+    steady = {row: of[0].facts for row, of in by_row.items() if all(agree(of[0].facts, each.facts) for each in of)}
     cells = group_values(((name_series(cell), cell.tier, cell.combination), cell) for cell in _list_cells(run))
     for phase in run.plan.phases:
-        for (name, *_), of in cells.items():
-            answered = [(cell, samples[id(cell), phase]) for cell in of if (id(cell), phase) in samples]
+        for (name, *_), of_series in cells.items():
+            answered = [(cell, steady[id(cell), phase]) for cell in of_series if (id(cell), phase) in steady]
             for (before, old), (cell, new) in pairwise(answered):
-                if not agree(old.facts, new.facts):
-                    difference = str(new.facts.get(DIFFERS) or old.facts.get(DIFFERS) or "")
+                if not agree(old, new):
+                    difference = str(new.get(DIFFERS) or old.get(DIFFERS) or "")
                     previous, version = _title_versions([before, cell])
                     yield ChangedAnswer(str(name), phase, cell.params, previous, version, difference)
