@@ -2,11 +2,13 @@
 
     python benchmarks/certainty.py [--seed N] [--blocks N] [--searches N] [--only PART] [--quick]
 
-There are seven parts. All draws are seeded, and no trial is in two comparisons.
+There are eight parts. All draws are seeded, and no trial is in two comparisons.
 
 family    simulated runs of 2 to 20 rows in 1 to 8 phases: the share of runs with any false statement, and of the
 planted differences that are found
 decided   the same for runs that decide after each block whether to continue
+versions  simulated versions of an engine: the share of runs with a false change, and of the planted ones that are
+found
 apart     the gate on simulated pairs of runs that were not measured in turns, on machines that drift
 coverage  draws from five distributions with known medians: 95 % intervals of medians and 99 % intervals of ratios
 A/A       trials of equal engines of the records suite, timed on this machine: SQLite against SQLite, LMDB against
@@ -36,7 +38,7 @@ from pathlib import Path
 
 import numpy as np
 from apart import MACHINES, simulate_pairs
-from families import AHEAD, CASES, FALSE, MOST_BLOCKS, simulate, simulate_decisions
+from families import AHEAD, CASES, FALSE, MOST_BLOCKS, simulate, simulate_decisions, simulate_versions
 from numpy.typing import NDArray
 from queues import (
     NORMAL,
@@ -345,6 +347,26 @@ def decided(seed: int, draws: int) -> bool:
     return good
 
 
+VERSIONS = 5, 12, 16
+
+
+def versions(seed: int, draws: int) -> bool:
+    """Prints the share of simulated series of versions with a false change, and of those whose change is found."""
+    most = FALSE + 3 * (FALSE / draws) ** 0.5
+    good = True
+    print(
+        f"\nVersions of an engine, of {draws} runs each: % with a false change, % of planted changes of 10 % found\n"
+    )
+    print(f"{'versions':<22}" + "".join(f"{number:>14}" for number in VERSIONS))
+    for case in (case for case in CASES if not case.groups):
+        for samples in FAMILY_SAMPLES:
+            outcomes = [simulate_versions(case, number, samples, seed, draws) for number in VERSIONS]
+            texts = [f"{false * 100:.1f}, {found * 100:.0f}" for false, found in outcomes]
+            print(f"{f'{case.name}, {samples}':<22}" + "".join(f"{text:>14}" for text in texts), flush=True)
+            good = good and all(false <= most for false, _ in outcomes)
+    return good
+
+
 APART_SIZES = (1, 5), (1, 10), (4, 5), (4, 10), (12, 6), (4, 20)
 """Numbers of rows and of samples."""
 MOST_APART = 0.02
@@ -371,7 +393,7 @@ def apart(seed: int, draws: int) -> bool:
     return good
 
 
-PARTS = ("family", "decided", "apart", "coverage", "same", "gate", "capacity")
+PARTS = ("family", "decided", "versions", "apart", "coverage", "same", "gate", "capacity")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -383,9 +405,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; repeatable")
     parser.add_argument("--quick", action="store_true", help="no simulated rows, and two searches of two queues")
     args = parser.parse_args(arguments)
-    parts = args.only or PARTS[4 * args.quick :]
+    parts = args.only or PARTS[5 * args.quick :]
     good = "family" not in parts or family(args.seed, args.draws)
     good = ("decided" not in parts or decided(args.seed, max(args.draws // 3, 1))) and good
+    good = ("versions" not in parts or versions(args.seed, args.draws)) and good
     good = ("apart" not in parts or apart(args.seed, args.draws)) and good
     good = ("coverage" not in parts or coverage(args.seed, 4_000)) and good
     good = ("same" not in parts or same(args.seed, args.blocks)) and good

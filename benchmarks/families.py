@@ -1,5 +1,5 @@
-"""Simulated runs of rows with known speeds, for the part `family` of certainty.py: how many runs have a false
-statement, and how many of the true differences are found.
+"""Simulated runs of rows with known speeds, for the parts `family`, `decided` and `versions` of certainty.py: how
+many runs have a false statement, and how many of the true differences are found.
 
 A false statement calls equal rows different, the slower one faster, or rows equal that differ by more than the
 margin.
@@ -20,12 +20,14 @@ from dyno.stats.compare import pair_centers
 from dyno.stats.estimate import Center
 from dyno.stats.family import ALONE, LOOKS, Family, make_family
 from dyno.stats.verdict import MARGIN, kind_of
+from dyno.stats.versions import SpeedSteps, Step, make_versions_family
 
 Array = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int, int]], Array]
 """Draws the logarithms of the disturbances of phases, rows and blocks."""
 DRIFT, SPREAD = 0.05, 0.05
 MOST_BLOCKS = 24
+PLANTED = 0.1
 FALSE = 0.01
 """Share of runs that may have a false statement."""
 
@@ -187,6 +189,27 @@ def simulate_decisions(case: Case, phases: int, rows: int, first: int, seed: int
     """Returns the mean outcome of runs that add up to MOST_BLOCKS blocks until all is decided."""
     generators = (np.random.default_rng([seed, phases, rows, draw]) for draw in range(draws))
     return _mean([SimulatedRun(case, phases, rows, MOST_BLOCKS, each).decide(first) for each in generators])
+
+
+def simulate_versions(case: Case, versions: int, blocks: int, seed: int, draws: int) -> tuple[float, float]:
+    """Returns the share of runs of a series of versions with a false change, and the share in which a version that is
+    10 % slower, as are all later ones, is found. Each series is judged with and without that version."""
+    false, found = 0, 0
+    for draw in range(draws):
+        generator = np.random.default_rng([seed, versions, blocks, draw])
+        at = int(generator.integers(1, versions))
+        drift = np.cumsum(generator.normal(0, DRIFT, blocks))
+        logs = drift + case.noise(generator, (1, versions, blocks))[0]
+        slower = math.log1p(-PLANTED) * (np.arange(versions) >= at).reshape(-1, 1)
+        without, planted = map(_find_steps, (logs, logs + slower))
+        false += bool(without) or any(not step.first < at <= step.last for step in planted)
+        found += [step.at for step in planted] == [at]
+    return false / draws, found / draws
+
+
+def _find_steps(logs: Array) -> list[Step]:
+    rows = [dict(enumerate(row)) for row in np.exp(logs).tolist()]
+    return SpeedSteps(rows, make_versions_family([rows])).find()
 
 
 def _mean(outcomes: Sequence[Outcome]) -> Outcome:

@@ -14,6 +14,7 @@ from dyno.cli import commands as cli
 MAPS = re.compile(
     r"cells\[\]\.(params|settings|options|latency_by_kind_ns|latency_by_part_ns|account_ns|server)|phases\[\]\.kinds|absent(\[\]\.params)?|host\.psi(\.\*)?"
     r"|settings|facts|spent_ns|samples\[\]\.(by_kind|by_part|broken|server)|resources\.(client|server)|(comparisons|changes|lost|new|without)\[\]\.params"
+    r"|(changed_answers|series)\[\]\.params|series\[\]\.comparisons\[\]\.params"
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from dyno import results
 from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import Recorder
-from dyno.contracts.model import Caveat, Tier
+from dyno.contracts.model import VERSION, Caveat, Tier
 from dyno.contracts.rank import needed_values
 from dyno.fields import Sample
 from dyno.results import Attempt, Run
@@ -117,6 +117,16 @@ def of_rates(*rows: tuple[Cell, Mapping[str, Rates]], phases: Sequence[str] = PH
     samples = max((attempt.block + 1 for attempt in attempts), default=1)
     recorded = a_first_line({"phases": list(phases), "samples": samples}, **header)
     return Run(Path("run.json"), recorded, tuple(cell for cell, _ in rows), attempts)
+
+
+def versions(
+    rates: Mapping[str, Rates], engine: str = "lmdb", **options: str
+) -> list[tuple[Cell, Mapping[str, Rates]]]:
+    """Rows of versions of an engine, with these rates in the phase `read`."""
+    return [
+        (replace(a_cell(engine), options={VERSION: version, **options}), {"read": of})
+        for version, of in rates.items()
+    ]
 
 
 def _samples(rates: Mapping[str, Rates], block: int) -> list[Sample]:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from madeup import a_cell, changed, of_rates, reads, written
+from madeup import Rates, a_cell, changed, of_rates, reads, versions, written
 from shell import Shell, is_one_line
 
-from dyno.contracts.model import Tier
+from dyno.contracts.cell import Cell
+from dyno.contracts.model import Fact, Tier
 from dyno.fields import Sample
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -40,6 +41,21 @@ def used(server_ns: int) -> Callable[[str, Sample], Sample]:
 def with_memory(mib: Mapping[str, int]) -> Callable[[str, Sample], Sample]:
     """Returns a change of samples: engines have this peak memory."""
     return lambda engine, sample: replace(sample, client_peak_bytes=mib[engine] << 20)
+
+
+def releases(engine: str, *rates: float) -> list[tuple[Cell, Mapping[str, Rates]]]:
+    """Versions 1.8, 1.9, ... of an engine with these rates."""
+    return versions({f"1.{8 + at}": around(rate) for at, rate in enumerate(rates)}, engine)
+
+
+def answered(otherwise: bool) -> Callable[[Sample], Sample]:
+    """Returns a change of samples: all answers are equal, or differ from the usual ones."""
+    facts: dict[str, Fact] = {
+        "answers_book": "b",
+        "answers_group": int(otherwise),
+        "answers_differ": "row 3" if otherwise else "",
+    }
+    return lambda sample: replace(sample, facts=facts)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +84,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written(changed(reads(lmdb=around(1), sqlite=around(1)), used(served)), home / f"{name}.json")
     for name, mib in (("lean", {"sqlite": 100, "lmdb": 150}), ("fat", {"sqlite": 205, "lmdb": 149})):
         written(changed(reads(lmdb=around(1), sqlite=around(1)), with_memory(mib)), home / f"{name}.json")
+    written(of_rates(*releases("duckdb", 1, 1, 1, 0.7, 1), phases=["read"]), home / "versions.json")
+    answers = of_rates(*releases("duckdb", 1, 1), *releases("lmdb", 1, 1), phases=["read"])
+    attempts = [
+        replace(each, samples=tuple(map(answered(each.cell == 1), each.samples))) for each in answers.attempts
+    ]
+    written(replace(answers, attempts=tuple(attempts)), home / "answers.json")
     suite = reads(sqlite=around(1))
     suite.recorded["plan"]["suite"] = "arrays"
     written(suite, home / "arrays.json")
@@ -112,6 +134,49 @@ def test_engines_are_compared_with_the_named_baseline(compare: Any) -> None:
         ["sqlite", "0.667"],
     ]
     assert "a difference over 2 % can be ruled out" in out
+
+
+def test_versions_are_compared_with_the_oldest_in_release_order(compare: Any) -> None:
+    status, out, err = compare("versions.json", "--by", "version")
+    assert (status, err) == (0, "")
+    printed = lines(out)
+    assert printed[:4] == [
+        "",
+        "duckdb read tier process against 1.8, the oldest",
+        "version figure ratio [99 %] samples verdict",
+        "1.8 1,000,500",
+    ]
+    assert [line.split()[0] for line in printed[3:8]] == ["1.8", "1.9", "1.10", "1.11", "1.12"]
+    assert (
+        "duckdb (process), read: 1.11 is slower than 1.10 by at least 29 %, until 1.12, which is faster by at least"
+        " 42 %." in printed
+    )
+    assert "against 1.10\n" in compare("versions.json", "--by", "version", "--baseline", "1.10").out
+
+
+def test_changed_answer_comes_before_all_figures(compare: Any) -> None:
+    printed = lines(compare("answers.json", "--by", "version").out)
+    assert printed[1:4] == [
+        "duckdb 1.9 answers otherwise than 1.8 read: row 3",
+        "",
+        "lmdb read tier process against 1.8, the oldest",
+    ]
+    assert any(line.startswith("duckdb:version=1.9 (process), read: no number: void: disagrees") for line in printed)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("a.json", "--by", "version"), "a.json: no engine has two versions; name them as -e ENGINE@VERSION,"),
+        (("a.json", "--by", "colour"), "by: expected version, got 'colour'"),
+        (("versions.json", "--by", "version", "--baseline", "2.0"), "versions.json: version 2.0 is not known"),
+        (("versions.json", "a.json", "--by", "version"), "compares the versions within a single run"),
+        (("versions.json", "--by", "version", "--why"), "--why explains a run or two"),
+    ],
+)
+def test_bad_request_for_versions_is_one_line(compare: Any, words: tuple[str, ...], why: str) -> None:
+    status, out, err = compare(*words)
+    assert (status, out) == (2, "") and why in err and is_one_line(err)
 
 
 def test_ratio_needs_at_least_three_blocks(compare: Any) -> None:

@@ -61,6 +61,18 @@ def test_json_keys_of_engine_comparison_are_documented(
     assert len(data["comparisons"]) == 2
 
 
+def test_json_keys_of_versions_are_documented(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    run = runs[0].with_name("versions.json")
+    first, *rest = runs[0].read_text().splitlines()
+    header = json.loads(first)
+    for version, cell in enumerate(header["cells"]):
+        if not cell["floor"]:
+            cell["options"] = {"version": f"3.{version}"}
+    run.write_text("\n".join([json.dumps(header), *rest]) + "\n")
+    data = printed(capsys, "compare", run, "--by", "version", "--json")
+    held(data, documented("Versions of engines"), ["series"])
+
+
 def test_json_keys_of_two_runs_are_documented(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     data = printed(capsys, "compare", *runs, "--json")
     held(data, documented("Two runs"), ["differences", "changes", "lost", "new"])

@@ -128,6 +128,16 @@ def test_simulated_families_count_false_statements() -> None:
     assert decided.trials < families.MOST_BLOCKS
 
 
+def test_simulated_versions_count_false_and_found_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    steady = families.Case("steady", lambda generator, shape: generator.normal(0, 0.01, shape))
+    assert families.simulate_versions(steady, versions=5, blocks=6, seed=1, draws=10) == (0, 1)
+    monkeypatch.setattr(families, "PLANTED", 0)
+    wild = families.Case(
+        "far apart", lambda generator, shape: generator.normal(0, 1, shape[:2]).reshape(*shape[:2], 1)
+    )
+    assert families.simulate_versions(wild, versions=5, blocks=6, seed=1, draws=5)[0] == 1
+
+
 def test_benchmark_whole_compares_two_versions(place: Path) -> None:
     run = "records -e memory --phases rand-key --samples 1 -p records=200"
     has_figures(smoke("whole", ["--against", str(ROOT), "--turns", "1", "--run", run], place))

@@ -46,26 +46,36 @@ MARKDOWN = click.option("--markdown", "as_markdown", is_flag=True, help="Print M
 @click.option(
     "--halves", is_flag=True, help="Compare RUN's second half of blocks with its first: did the machine drift?"
 )
+@click.option("--by", "across", metavar="version", help="Compare the versions of each engine, in release order.")
 @click.option("--why", "explain", is_flag=True, help="Add why they differ: where the time of an item goes.")
 @METRIC
 @EQUAL
 @JSON
 @MARKDOWN
 def compare_command(
-    before: Path, after: tuple[Path, ...], baseline: str | None, halves: bool, explain: bool, **flags: Any
+    before: Path,
+    after: tuple[Path, ...],
+    baseline: str | None,
+    halves: bool,
+    across: str | None,
+    explain: bool,
+    **flags: Any,
 ) -> None:
     """Compare engines within RUN, or each RUN2 with RUN: ratios with intervals, and a verdict on each.
 
     \b
     dyno compare r.json
     dyno compare r.json --baseline sqlite
+    dyno compare r.json --by version
     dyno compare before.json after.json
     dyno compare base.json one.json other.json
     """
     by, margin = _metric_and_margin(flags)
-    if explain and (halves or len(after) > 1 or flags["as_json"]):
-        raise UsageError("--why explains a run or two, as tables: without --halves and --json; see `dyno why`")
-    comparisons = library.compare(before, *after, baseline=baseline, metric=by, margin=margin, halves=halves)
+    if explain and (halves or across or len(after) > 1 or flags["as_json"]):
+        raise UsageError("--why explains a run or two, as tables: without --halves, --by and --json; see `dyno why`")
+    comparisons = library.compare(
+        before, *after, baseline=baseline, metric=by, margin=margin, halves=halves, by=across
+    )
     if flags["as_json"]:
         print(json.dumps(comparisons.to_dict(), indent=2))
         return

@@ -15,7 +15,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.profile import ProfiledTrial
 from dyno.contracts.settings import unknown_name_message
 from dyno.contracts.value_types import JsonObject
-from dyno.report.compare_json import Between, Gate, Several, Within
+from dyno.report.compare_json import Between, ByVersion, Gate, Several, Within
 from dyno.report.show_json import Show
 from dyno.report.why_json import Why
 from dyno.results.header import FirstLine, RecordedPlan
@@ -27,7 +27,7 @@ SCHEMAS: dict[str, tuple[type, ...]] = {
     "trial": (Attempt,),
     "profile": (ProfiledTrial,),
     "show": (Show,),
-    "compare": (Within, Between, Several, Gate),
+    "compare": (Within, ByVersion, Between, Several, Gate),
     "why": (Why,),
 }
 """The types of each format. A run file has a line of `run`, and then lines of `trial` and `profile`."""

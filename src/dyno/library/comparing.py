@@ -9,10 +9,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dyno.contracts.model import UsageError, Value
+from dyno.contracts.model import VERSION, UsageError, Value
 from dyno.contracts.value_types import JsonMapping, JsonObject
 from dyno.report.export import check_import
 from dyno.report.tables import comparison, profiles, sections, wording
+from dyno.report.tables import versions as version_texts
 from dyno.report.tables import why as why_texts
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying_params
@@ -24,6 +25,7 @@ from dyno.stats.metric import metric as named
 from dyno.stats.profile import list_profiles
 from dyno.stats.two_runs import GateResult, gate
 from dyno.stats.verdict import MARGIN
+from dyno.stats.versions import compare_versions
 from dyno.stats.why import Explained, Explanation, account_run, explain_run, explain_runs
 
 if TYPE_CHECKING:
@@ -172,27 +174,36 @@ def compare(
     metric: str | None = None,
     margin: float = MARGIN,
     halves: bool = False,
+    by: str | None = None,
 ) -> Comparisons:
     """Compares the engines of a run, or runs with the first. Raises UsageError.
 
     Without `other`, compares the engines of `run` with `baseline` (None: the fastest of each phase). With `other`,
     compares this later run, and all `others`, with `run`. With `halves`, compares the second half of a run's blocks
-    with the first. `metric`: None for the phase's own. `margin`: the share up to which a difference is alike.
+    with the first. With `by="version"`, compares the versions of each engine of `run` in release order; `baseline` is
+    then a version (None: the oldest). `metric`: None for the phase's own. `margin`: the share up to which a
+    difference is alike.
     """
-    by = None if metric is None else named(metric)
+    used = None if metric is None else named(metric)
     later = [each for each in (other, *others) if each is not None]
     if baseline is not None and (later or halves):
         raise UsageError("a baseline is for engines within a run; of several runs the first one is the baseline")
     if halves and later:
         raise UsageError(f"halves: expected a single run, got {1 + len(later)}")
+    if by is not None:
+        if by != VERSION:
+            raise UsageError(f"by: expected {VERSION}, got {by!r}")
+        if later or halves:
+            raise UsageError(f"by {VERSION}: compares the versions within a single run")
+        return _compare_versions(_run(run), baseline, used, margin)
     base = _run(run)
     if not later and not halves:
-        return _compare_within(base, baseline, by, margin)
+        return _compare_within(base, baseline, used, margin)
     if halves:
         base, *runs = two.halves(base)
     else:
         base, *runs = (base, *map(_run, later))
-    return _compare_runs(base, runs, by, margin)
+    return _compare_runs(base, runs, used, margin)
 
 
 def check(
@@ -323,6 +334,20 @@ def _compare_within(run: Run, baseline: str | None, by: Metric | None, margin: f
         lambda: [*wording.answers(run), *comparison.conditions(run), how],
         lambda: comparison.within_data(run, tables, baseline, margin),
         lambda data: [{**row, "run": data["run"]} for row in data["comparisons"]],
+    )
+
+
+def _compare_versions(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
+    of = compare_versions(run, by, baseline, margin)
+    return Comparisons(
+        lambda: version_texts.list_sections(run, of),
+        lambda: [
+            *version_texts.summarize_versions(run, of),
+            *comparison.conditions(run),
+            *version_texts.explain(by, margin),
+        ],
+        lambda: version_texts.versions_data(run, of, margin),
+        lambda data: [{**row, "run": data["run"]} for series in data["series"] for row in series["comparisons"]],
     )
 
 

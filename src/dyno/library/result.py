@@ -134,11 +134,12 @@ class Result:
         baseline: str | None = None,
         metric: str | None = None,
         margin: float = 0.05,
+        by: str | None = None,
     ) -> Comparisons:
-        """Compares engines with each other, or later runs with this one. See `compare`."""
+        """Compares engines or versions with each other, or later runs with this one. See `compare`."""
         from dyno.library.comparing import compare
 
-        return compare(self, other, *others, baseline=baseline, metric=metric, margin=margin)
+        return compare(self, other, *others, baseline=baseline, metric=metric, margin=margin, by=by)
 
     def plot(
         self,

@@ -77,7 +77,7 @@ class OneSidedRow(Struct, frozen=True):
 
 class RowWithReason(OneSidedRow, frozen=True):
     why: str
-    """Why it has no number: in the later run, or in both."""
+    """Why it has no number. Of two runs: in the later one, or in both."""
 
 
 class Within(Struct, frozen=True):
@@ -136,3 +136,77 @@ class Several(Struct, frozen=True):
     """The first run file, with which the others are compared."""
     runs: list[Between]
     """For each later run, an object with the keys of [two runs](#two-runs)."""
+
+
+class VersionFigure(Struct, frozen=True):
+    version: str
+    engine: str
+    figure: Estimate | None
+    """The metric's median over the samples."""
+
+
+class VersionRow(WithinRow, frozen=True):
+    version: str
+    baseline_version: str
+
+
+class VersionStep(VerdictInWords, frozen=True):
+    """A change of speed. The verdict is on later versions from `after` to `until`, against earlier ones."""
+
+    after: str
+    """The speed changed after this version ..."""
+    until: str
+    """... and at or before this one."""
+    version: str
+    """The version that most probably changed it."""
+
+
+class VersionSeries(Struct, frozen=True):
+    """The versions of an engine in release order."""
+
+    name: str
+    """The engine with its options other than the version."""
+    phase: str
+    tier: str | None
+    params: Mapping[str, Value]
+    metric: str
+    reported_by: str | None
+    versions: list[VersionFigure]
+    comparisons: list[VersionRow]
+    """Each version against the oldest, or the requested baseline."""
+    steps: list[VersionStep]
+    """The changes of speed, in release order."""
+    largest: VerdictInWords
+    """The verdict on the pair of versions that may differ most."""
+    text: str
+    """The series in a sentence."""
+
+
+class VersionAnswers(Struct, frozen=True):
+    """A version that answers otherwise than the one before."""
+
+    name: str
+    phase: str
+    params: Mapping[str, Value]
+    before: str
+    version: str
+    difference: str
+    """The first difference; empty if unknown."""
+
+
+class ByVersion(Struct, frozen=True):
+    """A comparison of the versions of engines."""
+
+    schema: int
+    """Version of this format: 1."""
+    confidence: float
+    """Of all intervals together."""
+    margin: float
+    run: str
+    awake: bool
+    changed_answers: list[VersionAnswers]
+    series: list[VersionSeries]
+    without: list[RowWithReason]
+    """Rows of a version that have no number."""
+    unnamed: list[str]
+    """Rows without a version, of engines that have versions in the run."""

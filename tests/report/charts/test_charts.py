@@ -145,7 +145,7 @@ def one(records: Sequence[Record], engine: str, phase: str = "rand-key", **more:
 
 
 def test_charts_are_listed_in_fixed_order(run: Run) -> None:
-    without_records = ("account", "flame", "flame-difference")
+    without_records = ("versions", "account", "flame", "flame-difference")
     names = tuple(chart.name for chart in charts.list_charts(drawable(run)))
     assert names == (*NAMES[:2], *without_records, *NAMES[2:])
     assert [chart.name for chart in charts.list_charts(run)] == [chart.name for chart in FIXED]
@@ -797,7 +797,7 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
     for chart in charts.list_charts(shown):
         # Colours of these charts don't stand for engines, but for verdicts, parameters, parts of a time or libraries.
-        if chart.name in ("ratios", "tradeoff", "parts", "account", "flame", "flame-difference"):
+        if chart.name in ("ratios", "tradeoff", "parts", "versions", "account", "flame", "flame-difference"):
             continue
         records = [r for r in chart.records(shown) if r["engine"] == "sqlite" and r["params"]["clients"] == 1]
         svg = drawn(chart, shown, [r for r in records if r["phase"] == "rand-key"])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dyno.report.charts import bars, flame, latency, lines, searches
+from dyno.report.charts import bars, flame, latency, lines, searches, versions
 from dyno.report.charts.chart import Chart
 from dyno.results import Run
 from dyno.stats.costs import Prices
@@ -12,6 +12,7 @@ from dyno.stats.summary import group_values
 FIXED: tuple[Chart, ...] = (
     bars.THROUGHPUT,
     bars.RATIOS,
+    versions.VERSIONS,
     bars.ACCOUNT,
     flame.FLAME,
     flame.DIFFERENCE,

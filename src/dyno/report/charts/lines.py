@@ -69,11 +69,7 @@ def lines_spec(
     have a key `ends`, the reason why their line ends."""
     look = {channel: vega.by_engine(engines, channel) for channel in ("color", "shape")}
     if line:
-        # In the order of the records. The single legend shows the shapes, filled with the colours.
-        legend: JsonObject = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
-        legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
-        look["color"] = vega.nominal("line", sort=None, scale={"range": list(vega.PALETTE)}, legend=None)
-        look["shape"] = vega.nominal("line", sort=None, scale={"range": list(vega.SHAPES)}, legend=legend)
+        look = look_of_lines("line")
     colour = {"color": look["color"]}
     at = {"x": x.encoding("x"), "y": y.encoding("y")}
     sides = {"x": x, "y": y}
@@ -126,6 +122,17 @@ def lines_spec(
         "transform": [*vega.calculate(texts), vega.add_spoken_text(*words), *clipped],
         "encoding": {"detail": [vega.nominal("engine"), *([vega.nominal("line")] if line else [])]},
         "layer": layers,
+    }
+
+
+def look_of_lines(field: str) -> dict[str, JsonObject]:
+    """Returns the encodings of colour and shape that distinguish lines by a field, in the order of the records. The
+    single legend shows the shapes, filled with the colours."""
+    legend: JsonObject = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
+    legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
+    return {
+        "color": vega.nominal(field, sort=None, scale={"range": list(vega.PALETTE)}, legend=None),
+        "shape": vega.nominal(field, sort=None, scale={"range": list(vega.SHAPES)}, legend=legend),
     }
 
 

@@ -326,7 +326,7 @@ def _fit_width(sheet: JsonObject, width: int, columns: int, dark: bool) -> tuple
     config = {**vega.config(dark), "background": vega.DARK if dark else vega.LIGHT}
     for _ in range(TRIES):
         config["padding"] = dict.fromkeys(("left", "top", "bottom"), vega.PADDING) | {"right": vega.PADDING + right}
-        config["view"] = {**config["view"], "continuousWidth": panel}
+        config["view"] = {**config["view"], "continuousWidth": panel, "discreteWidth": panel}
         drawn: str = load(NEEDS).vegalite_to_svg({**trial, "config": config})
         match = re.search(r'<svg[^>]* width="(\d+)', drawn)
         assert match, "an SVG has a width"

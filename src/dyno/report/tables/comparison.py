@@ -3,7 +3,7 @@
 docs/reference/compare-json.md documents every key of the JSON, which a test checks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import median
@@ -59,15 +59,8 @@ def compare_within(run: Run, of: Sequence[Table], baseline: str | None, margin: 
         else:
             best = "the fastest"
         remark = f"against {base}{'' if baseline else f', {best}'}"
-        remark += _by_metric(table.metric)
-        if table.limited:
-            remark += f"; without {', '.join(c.label for c in table.limited)}, whose limit was the load generator"
-        if table.suspicious:
-            remark += (
-                f"; without {', '.join(c.label for c in table.suspicious)}, with too many empty or equal answers"
-            )
-        if table.warm:
-            remark += f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold"
+        remark += by_metric(table.metric)
+        remark += describe_left_out(table)
         if several:
             remark += f"; the tiers differ: {display.ACROSS}"
         params = units.params(table.params, changing)
@@ -81,7 +74,22 @@ def compare_within(run: Run, of: Sequence[Table], baseline: str | None, margin: 
     return sections
 
 
-def _by_metric(metric: Metric) -> str:
+def describe_left_out(table: Table, belongs: Callable[[Cell], bool] = lambda cell: True) -> str:
+    """Returns which rows with a number the table lacks, of those that belong to it, and why."""
+    reasons = (
+        (table.limited, "whose limit was the load generator"),
+        (table.suspicious, "with too many empty or equal answers"),
+        (table.warm, "not proven to be cold"),
+    )
+    text = ""
+    for cells, why in reasons:
+        labels = [cell.label for cell in cells if belongs(cell)]
+        if labels:
+            text += f"; without {', '.join(labels)}, {why}"
+    return text
+
+
+def by_metric(metric: Metric) -> str:
     if metric is THROUGHPUT:
         return ""
     if not metric.inverse:
@@ -173,7 +181,7 @@ def _by_phase(
         title = display.join_parts(phase, display.tier(tier), reported_by_text(tool), between="  ")
         keys = ["engine", *(["parameters"] if changing else []), *(["run"] if group[0][0] else [])]
         heads = [*keys, "before", "after", *more, "ratio", f"[{level}]", *last]
-        remark = _by_metric(metric).removeprefix(", ")
+        remark = by_metric(metric).removeprefix(", ")
         sections.append(Section(title, remark, heads, lines, left=(*keys, "verdict", ""), keys=keys))
     return sections
 
@@ -353,7 +361,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
     rows = [
         compare_json.WithinRow(
             **row_data(c.phase, c.engine),
-            **_verdict_data(c.verdict, c.metric, c.reported_by),
+            **verdict_data(c.verdict, c.metric, c.reported_by),
             baseline=c.baseline.asked,
             baseline_label=c.baseline.name,
             baseline_tier=c.baseline.tier_name,
@@ -409,7 +417,7 @@ def _change_data(of: Change) -> compare_json.BetweenRow:
     peaks = (compare_json.Peak(side.client_peak_bytes, side.server_peak_bytes) for side in sides)
     return compare_json.BetweenRow(
         **row_data(of.after.phase, of.after.cell),
-        **_verdict_data(of.verdict, of.metric, of.after.reported_by),
+        **verdict_data(of.verdict, of.metric, of.after.reported_by),
         before=of.before.throughput,
         after=of.after.throughput,
         bandwidth=compare_json.Sides(*(side.bandwidth for side in sides)),
@@ -418,7 +426,7 @@ def _change_data(of: Change) -> compare_json.BetweenRow:
     )
 
 
-def _verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> dict[str, Any]:
+def verdict_data(verdict: Verdict, metric: Metric, reported_by: str | None) -> dict[str, Any]:
     about = {"metric": metric.name, "reported_by": reported_by, "text": wording.verdict(verdict, metric)}
     return {**structs.asdict(verdict), **about}
 
