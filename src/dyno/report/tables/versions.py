@@ -112,8 +112,12 @@ def _describe_largest(of: VersionSeries) -> str:
         return f"no change {span} larger than {units.percent(of.most.bound, math.ceil)}"
     if of.most.low is None:
         return f"no change {span} can be shown or ruled out: {wording.verdict(of.most, of.table.metric)}"
-    most = units.percent(reach_of(of.most), math.ceil)
-    return f"no change {span} is shown; one of up to {most} can't be ruled out ({wording.needs(of.most)})"
+    reach = reach_of(of.most)
+    if reach < 1:
+        unknown = f"one of up to {units.percent(reach, math.ceil)} can't be ruled out"
+    else:
+        unknown = "not even one by a factor of two can be ruled out"
+    return f"no change {span} is shown; {unknown} ({wording.needs(of.most)})"
 
 
 def describe_step(of: VersionSeries, step: Step) -> str:
