@@ -170,7 +170,7 @@ def test_memory_of_versions_is_worded_as_a_need() -> None:
 
 def test_baseline_may_be_a_version_or_a_row() -> None:
     run = a_run(dict.fromkeys(RELEASES, 1.0))
-    for name in ("1.3.2", "lmdb:version=1.3.2"):
+    for name in ("1.3.2", "lmdb@1.3.2"):
         (series,) = compare_versions(run, baseline=name).series
         assert series.base == 3 and series.verdicts[3] is None
     with pytest.raises(UsageError, match=r"version 1.9 is not known"):
