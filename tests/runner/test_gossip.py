@@ -248,7 +248,7 @@ def test_selftest_tiers_output_has_no_control_characters(shell: Shell) -> None:
     if shutil.which("strace") is None:
         pytest.skip("nothing is traced without strace")
     shell.plugins = PLUGINS
-    engines = "talker:settings=nan,talker:version=harmful,talker:refuses=harmful"
+    engines = "talker:settings=nan,talker:release=harmful,talker:refuses=harmful"
     ended = shell.dyno("selftest", "--tiers", "-e", engines)
     assert ended.status == 1, ended.err
     assert "engine talker: settings: cache: expected text" in " ".join(ended.out.split())

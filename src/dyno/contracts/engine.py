@@ -22,7 +22,7 @@ from dyno.host.installation import find_excluded_requirement, only_missing
 
 CLIENTS = ("one", "threads", "processes", "turns")
 GAPS = ("unsupported", "upstream", "todo")
-TIER, OWN = "tier", ("name", "tier", "label")
+TIER, OWN = "tier", ("name", "tier", "label", VERSION)
 """OWN has the reserved keys in an engine spec (`-e lmdb:tier=power+name=a`), which no option may have as its name."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 T = TypeVar("T")

@@ -81,7 +81,7 @@ class Talker(memory.Memory):
             raise RAISED[str(options["fails"])]()
 
     def version(self) -> Any:
-        return VERSIONS.get(str(self.options["version"]), super().version)()
+        return VERSIONS.get(str(self.options["release"]), super().version)()
 
     def settings(self) -> Any:
         return SETTINGS.get(str(self.options["settings"]), super().settings)()
@@ -128,7 +128,7 @@ TALKER = replace(
     ports={"ordered-kv": PortSpec(Keys)},
     options=(
         one_of("settings", "its settings", *SETTINGS),
-        one_of("version", "its version", *VERSIONS),
+        one_of("release", "its version", *VERSIONS),
         one_of("caveats", "its caveats", *CAVEATS),
         one_of("refuses", "what it refuses to be opened with", *RAISED),
         one_of("fails", "what it fails to be opened with", *RAISED),
