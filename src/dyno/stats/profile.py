@@ -62,6 +62,20 @@ class RowProfile:
             counted[stack[-1]] += count
         return _shares(counted)
 
+    @property
+    def waits_seen(self) -> int:
+        """Number of times that a session of the server was seen busy."""
+        if self.profile is None:
+            return 0
+        return sum((self.profile.wait_events or {}).values())
+
+    def waits(self) -> dict[str, float] | None:
+        """Returns the share of each event that the server's busy sessions were seen waiting for, and of `running`,
+        largest first; None if unknown."""
+        if self.profile is None or self.profile.wait_events is None:
+            return None
+        return _shares(Counter(self.profile.wait_events))
+
     def calls(self) -> dict[str, float]:
         """Returns the number of system calls of an item, by name, the most frequent first; empty if unknown."""
         counted = self.counted

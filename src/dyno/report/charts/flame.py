@@ -11,7 +11,7 @@ from dyno.contracts.profile import Frame
 from dyno.contracts.value_types import JsonObject
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, valid_rows
-from dyno.report.tables.profiles import list_shares
+from dyno.report.tables.profiles import describe_waits, list_shares
 from dyno.results import Run
 from dyno.stats.profile import RowProfile, list_profiles
 from dyno.stats.summary import group_values
@@ -68,13 +68,17 @@ def differences(run: Run) -> list[Record]:
     rows = group_values((repr((r["phase"], r["tier"], r["params"])), (p, r)) for p, r in _profiled(run))
     changes = []
     for (best, base), *others in rows.values():
-        shares = {box.stack: box.share for box in lay_out(best.stacks)}
         for profile, record in others:
-            boxes = lay_out(profile.stacks)
-            change = [box.share - shares.get(box.stack, 0.0) for box in boxes]
-            figures = {**_figures(profile), "against": base["engine"], "change": change}
-            changes.append({**record, **figures, **_lists(boxes)})
+            changes.append({**record, "against": base["engine"], **_changes(profile, best)})
     return changes
+
+
+def _changes(profile: RowProfile, base: RowProfile) -> Record:
+    """Returns the figures and boxes of a profile, with the change of each function's share."""
+    shares = {box.stack: box.share for box in lay_out(base.stacks)}
+    boxes = lay_out(profile.stacks)
+    change = [box.share - shares.get(box.stack, 0.0) for box in boxes]
+    return {**_figures(profile), "change": change, **_lists(boxes)}
 
 
 def _profiled(run: Run) -> list[tuple[RowProfile, Record]]:
@@ -82,6 +86,16 @@ def _profiled(run: Run) -> list[tuple[RowProfile, Record]]:
     profiles = {(id(profile.cell), profile.phase): profile for profile in list_profiles(run) if profile.samples}
     keyed = [((id(row.summary.cell), row.summary.phase), record) for row, record in valid_rows(run)]
     return [(profiles[key], record) for key, record in keyed if key in profiles]
+
+
+def list_waits(run: Run) -> list[Record]:
+    """Returns a sentence for each profiled row on what its server's sessions waited for."""
+    sentences = []
+    for profile, record in _profiled(run):
+        if text := describe_waits(profile):
+            place = {name: record[name] for name in ("phase", "tier", "params")}
+            sentences.append({**place, "engines": [record["engine"]], "text": f"{record['engine']}: {text}"})
+    return sentences
 
 
 def _figures(profile: RowProfile) -> Record:
@@ -172,6 +186,7 @@ FLAME = Chart(
     columns=COLUMNS,
     records=records,
     spec=spec,
+    says=list_waits,
 )
 DIFFERENCE = Chart(
     name="flame-difference",
