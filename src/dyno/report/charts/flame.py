@@ -143,10 +143,10 @@ def _boxes(lists: Sequence[str], colour: JsonObject, titles: Mapping[str, str]) 
     x = vega.quantity(
         "begin",
         scale={"domain": [0, 1], "nice": False},
-        axis={"title": SHARE_TITLE, "format": ".0%", "tickCount": 5, "grid": False},
+        axis={"title": SHARE_TITLE, "format": ".1~%", "tickCount": 5, "grid": False},
     )
     box = {
-        "mark": {"type": "bar", "opacity": 0.5, "x2Offset": -1},
+        "mark": {"type": "bar", "opacity": 0.5, "x2Offset": -1, "clip": True},
         "encoding": {
             "y": y,
             "x": x,
@@ -158,10 +158,13 @@ def _boxes(lists: Sequence[str], colour: JsonObject, titles: Mapping[str, str]) 
             "description": {"field": "spoken"},
         },
     }
-    width = "max((datum.end - datum.begin) * width - 6, 0)"
+    # The page sets `zoom` in records that it has zoomed into: by how much wider their boxes are.
+    zoomed = "datum.share * (datum.zoom || 1)"
     name = {
-        "transform": [{"filter": "datum.share >= 0.03"}],
-        "mark": vega.mark("text", align="left", dx=3, fontSize=10, limit={"expr": width}),
+        "transform": [{"filter": f"{zoomed} >= 0.03"}],
+        "mark": vega.mark(
+            "text", align="left", dx=3, fontSize=10, clip=True, limit={"expr": f"max({zoomed} * width - 6, 0)"}
+        ),
         "encoding": {"y": y, "x": x, "text": {"field": "function"}},
     }
     return {
@@ -186,6 +189,7 @@ FLAME = Chart(
     columns=COLUMNS,
     records=records,
     spec=spec,
+    zooms=True,
     says=list_waits,
 )
 DIFFERENCE = Chart(
@@ -197,4 +201,5 @@ DIFFERENCE = Chart(
     columns=(*COLUMNS[:1], Column("against", "against"), *COLUMNS[1:]),
     records=differences,
     spec=difference_spec,
+    zooms=True,
 )
