@@ -159,3 +159,18 @@ def test_flame_graph_without_javascript_is_a_picture(
     assert "put" in figure.locator(".still svg text").all_text_contents()
     assert figure.get_by_text("A click on a function").is_hidden()
     assert figure.get_by_role("button").count() == 0
+
+
+def test_page_of_two_runs_draws_their_difference(shell: Shell, tmp_path: Path, visit: Callable[..., Any]) -> None:
+    run = of_rates((a_cell("lmdb"), {"read": [1000.0, 1010.0, 990.0]}), phases=["read"])
+    before = written(with_profiles(run, "read", [{"lib`main;lib`get": 100}]), tmp_path / "a.json")
+    after = written(with_profiles(run, "read", [{"lib`main;lib`get": 25, "lib`main": 75}]), tmp_path / "b.json")
+    assert shell.dyno("report", before, after, "-o", tmp_path / "r.html").status == 0
+    page = visit(tmp_path / "r.html")
+    assert page.locator("#chart-flame-first-run").is_hidden(), "the first run has nothing before it"
+    page.goto(f"{(tmp_path / 'r.html').resolve().as_uri()}#run=1")
+    figure = page.locator("#chart-flame-first-run")
+    figure.scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-flame-first-run .live svg")
+    figure.locator(".live svg path[aria-label^='lmdb, get']").hover()
+    assert "75.0%" in page.locator("#vg-tooltip-element").inner_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dyno.contracts.profile import Frame
 from dyno.contracts.value_types import JsonObject
@@ -13,7 +13,7 @@ from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, valid_rows
 from dyno.report.tables.profiles import describe_waits, list_shares
 from dyno.results import Run
-from dyno.stats.profile import RowProfile, list_profiles
+from dyno.stats.profile import RowProfile, list_profiles, match_profiles
 from dyno.stats.summary import group_values
 
 LEAST_SHARE = 0.004
@@ -79,6 +79,31 @@ def _changes(profile: RowProfile, base: RowProfile) -> Record:
     boxes = lay_out(profile.stacks)
     change = [box.share - shares.get(box.stack, 0.0) for box in boxes]
     return {**_figures(profile), "change": change, **_lists(boxes)}
+
+
+def compare_with(base: Run) -> Chart:
+    """Returns the chart of a run that shows how its profiles differ from those of an earlier one."""
+
+    def records_against(run: Run) -> list[Record]:
+        if not (base.profiled and run.profiled):
+            return []
+        changes = {(id(each.after.cell), each.after.phase): each for each in match_profiles(base, run)}
+        found = []
+        for profile, record in _profiled(run):
+            if change := changes.get((id(profile.cell), profile.phase)):
+                found.append({**record, **_changes(profile, change.before)})
+        return found
+
+    return replace(
+        DIFFERENCE,
+        name="flame-first-run",
+        title="Flame graph, against the first run",
+        reading="The flame graph of each row. Colours show by how much a function's share of the CPU time is larger"
+        " or smaller than that of the same function with the same callers in the same row of the first run.",
+        needs="runs with --profile of the same row",
+        columns=COLUMNS,
+        records=records_against,
+    )
 
 
 def _profiled(run: Run) -> list[tuple[RowProfile, Record]]:

@@ -7,7 +7,7 @@ from dyno.report.tables import display, units
 from dyno.report.tables.comparison import row_data
 from dyno.report.tables.sections import Section
 from dyno.results import Run
-from dyno.stats.profile import RowProfile, list_profiles
+from dyno.stats.profile import ProfileChange, RowProfile, list_profiles, match_profiles
 from dyno.stats.summary import group_values
 
 MOST_FUNCTIONS_IN_JSON = 50
@@ -27,6 +27,8 @@ LIBRARIES = "libraries"
 FUNCTIONS = "functions"
 WAITS = "waits of the server"
 CALLS = "system calls of an item"
+CHANGE_HEADS = ("engine", LIBRARIES, FUNCTIONS)
+UNCHANGED = "nothing changed by 1 %"
 HEADS: tuple[str, ...] = ("engine", "samples", LIBRARIES, FUNCTIONS)
 
 
@@ -45,10 +47,45 @@ def list_sections(run: Run, changing: Sequence[str]) -> list[Section]:
     return sections
 
 
+def list_changes(before: Run, after: Run, changing: Sequence[str]) -> list[Section]:
+    """Returns a section for each phase and combination of parameters, with the libraries and functions of each row
+    whose shares of the CPU time changed most."""
+    changes = group_values((_place(change.after, changing), change) for change in match_profiles(before, after))
+    return [
+        Section(
+            f"profile of {place}, before → after",
+            "",
+            CHANGE_HEADS,
+            [_change_row(change) for change in of_place],
+            left=CHANGE_HEADS,
+        )
+        for place, of_place in changes.items()
+    ]
+
+
 def _place(profile: RowProfile, changing: Sequence[str]) -> str:
     cell = profile.cell
     parts = (profile.phase, display.tier(cell.tier_name), units.params(cell.params, changing))
     return display.join_parts(*parts, between="  ")
+
+
+def _change_row(change: ProfileChange) -> tuple[str, ...]:
+    functions = [(f"{function} ({library})", pair) for (library, function), pair in change.functions().items()]
+    return (
+        change.after.cell.label,
+        _list_changed_shares(list(change.libraries().items())[:MOST_LIBRARIES]),
+        _list_changed_shares(functions[:MOST_FUNCTIONS]),
+    )
+
+
+def _list_changed_shares(shares: Iterable[tuple[str, tuple[float, float]]]) -> str:
+    """Returns shares before and after as text, without those that hardly changed."""
+    texts = [
+        f"{before * 100:.0f} → {after * 100:.0f} % {name}"
+        for name, (before, after) in shares
+        if abs(after - before) >= LEAST
+    ]
+    return ", ".join(texts) or UNCHANGED
 
 
 def list_missing(run: Run) -> list[str]:
