@@ -9,7 +9,6 @@ from collections import Counter as Sums
 from collections.abc import Mapping
 from time import time
 from typing import Any
-from urllib.request import Request, urlopen
 
 from dyno.contracts.counters import BYTES, COUNT, Counter, CounterSpec
 from dyno.servers.loopback import Address
@@ -30,6 +29,9 @@ SECONDS = 10
 
 def read(engine: Any) -> Mapping[str, int]:
     """Adds up the values of all labels. A metric is missing until something has been counted."""
+    # Slow to import.
+    from urllib.request import Request, urlopen
+
     sums = Sums[str](dict.fromkeys(NAMES, 0))
     address = engine.server.address
     for page in PAGES:
