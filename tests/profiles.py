@@ -19,8 +19,14 @@ def a_stacks(counts: Counts) -> Stacks:
     return Stacks(frames=frames, stacks=numbered, counts=list(counts.values()))
 
 
-def with_profiles(run: Run, phase: str, of_cells: Sequence[Counts], server: Counts | None = None) -> Run:
-    """The run with a profiled trial of each of the first cells. `server`: samples of each cell's server."""
+def with_profiles(
+    run: Run,
+    phase: str,
+    of_cells: Sequence[Counts],
+    server: Counts | None = None,
+    waits: Mapping[str, int] | None = None,
+) -> Run:
+    """The run with a profiled trial of each of the first cells. `server`, `waits`: samples of each cell's server."""
     profiled = tuple(
         ProfiledTrial(
             cell=number,
@@ -33,6 +39,7 @@ def with_profiles(run: Run, phase: str, of_cells: Sequence[Counts], server: Coun
                     items=1000,
                     client=a_stacks(counts),
                     server=None if server is None else a_stacks(server),
+                    wait_events=waits,
                 )
             ],
         )

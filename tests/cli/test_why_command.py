@@ -12,8 +12,10 @@ import msgspec
 import numpy as np
 import pytest
 from madeup import a_cell, a_sample, an_attempt, of_cells, written
+from profiles import Counts, with_profiles
 from shell import Shell, is_one_line
 
+from dyno import results
 from dyno.report.why_json import Why
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -111,3 +113,18 @@ def test_planted_causes_of_a_real_run_are_named(shell: Shell) -> None:
     assert "other_wait" in named["lock"]
     assert "client_user" in named["compute"]
     assert named["calls"] & {"client_user", "client_kernel", "client_cpu"}
+
+
+def test_profiles_of_two_runs_are_compared(tmp_path: Path, shell: Shell) -> None:
+    profiles: dict[str, Counts] = {
+        "a.json": {"lib`get": 60, "libc`read": 40},
+        "b.json": {"lib`get": 30, "libc`read": 42, "zlib`crc": 28},
+    }
+    for seed, (name, counts) in enumerate(profiles.items()):
+        run = results.load(a_run(tmp_path / f"plain-{name}", {"lmdb": LMDB}, seed))
+        written(with_profiles(run, "read", [counts]), tmp_path / name)
+    words = " ".join(shell.dyno("why", tmp_path / "a.json", tmp_path / "b.json").out.split())
+    assert "profile of read tier process, before → after" in words
+    assert "lmdb 60 → 30 % lib, 0 → 28 % zlib, 40 → 42 % libc" in words
+    assert "60 → 30 % get (lib), 0 → 28 % crc (zlib)" in words
+    assert "before → after" not in shell.dyno("why", tmp_path / "b.json").out

@@ -140,3 +140,43 @@ def test_points_written_are_counted_by_influxdb(place: Path) -> None:
         grown = growth("influxdb", engine, lambda: client.write_points(lines, protocol="line"))
     assert grown["pointsWrittenOK"] == 50
     assert grown["queriesExecuted"] == 0
+
+
+def test_requests_are_counted_by_minio(place: Path) -> None:
+    require(SPECS["minio"])
+    with opened(SPECS["minio"], place / "store") as engine:
+
+        def put() -> None:
+            for number in range(20):
+                engine.client.put_object(Bucket=engine.at.bucket, Key=str(number), Body=b"x" * 1_000)
+
+        written = growth("minio", engine, put)
+        read = growth(
+            "minio", engine, lambda: engine.client.get_object(Bucket=engine.at.bucket, Key="1")["Body"].read()
+        )
+    assert written["minio_api_requests_total"] == 20
+    assert 20_000 <= written["minio_api_requests_traffic_received_bytes"] < 40_000
+    assert read["minio_api_requests_total"] == 1
+    assert 1_000 <= read["minio_api_requests_traffic_sent_bytes"] < 2_000
+    assert written["go_memstats_mallocs_total"] > 20
+
+
+def test_merged_transactions_are_counted_by_questdb(place: Path) -> None:
+    require(SPECS["questdb"])
+    with opened(SPECS["questdb"], place / "store") as engine:
+        execute = engine.client.execute
+        execute(
+            f"CREATE TABLE {engine.name} (ts TIMESTAMP, n INT) TIMESTAMP(ts) PARTITION BY DAY WAL"
+            " DEDUP UPSERT KEYS(ts)"
+        )
+        insert = f"INSERT INTO {engine.name} SELECT (x * 1000000)::timestamp, x::int FROM long_sequence(1000)"
+
+        def fill() -> None:
+            execute(insert)
+            execute(f"SELECT wait_wal_table('{engine.name}')").fetchall()
+
+        first = growth("questdb", engine, fill)
+        second = growth("questdb", engine, fill)
+    assert first["wal_tx_count"] == second["wal_tx_count"] == 1
+    assert first["wal_dedup_row_count_since_start"] == 0
+    assert second["wal_dedup_row_count_since_start"] == 1_000

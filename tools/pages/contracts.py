@@ -16,6 +16,7 @@ KINDS: dict[str, type] = {
     "Installation": installation.Installation,
     "ServerSpec": engine.ServerSpec,
     "CounterSpec": counters.CounterSpec,
+    "WaitSpec": counters.WaitSpec,
     "CrashSpec": engine.CrashSpec,
     "Listing": engine.Listing,
     "Engine": engine.Engine,

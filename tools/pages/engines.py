@@ -310,7 +310,10 @@ def counters_page() -> str:
         assert counters is not None
         rows = [(code(each.name), each.unit, each.meaning) for each in counters.counters]
         title = ", ".join(spec.name for spec in family)
-        parts.append(f"## {title}\n\n{table(('Counter', 'Unit', 'Meaning'), rows)}\n\nSource: {counters.source}.")
+        sources = f"Source: {counters.source}."
+        if (waits := family[0].waits) is not None:
+            sources += f" [Waits](../explanations/why.md#the-profiled-trial) of its sessions: {waits.source}."
+        parts.append(f"## {title}\n\n{table(('Counter', 'Unit', 'Meaning'), rows)}\n\n{sources}")
     return COUNTERS_PAGE.format(
         written=WRITTEN.format("`counters` in the engines' declarations"), engines="\n\n".join(parts)
     )

@@ -1,12 +1,12 @@
-"""The contract of an engine's own counters: what an engine counts of its work, from its documentation."""
+"""The contract of what an engine says of its own work: its counters, and what its server's sessions wait for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dyno.contracts.model import Caveat
+from dyno.contracts.model import Caveat, Value
 
 COUNT = "count"
 BYTES = "bytes"
@@ -40,6 +40,25 @@ class CounterSpec:
     publish: Callable[[Any], object] | None = None
     """Called with the opened engine by each client, when it has warmed up and again when it has ended: makes the
     server publish what the client's sessions have counted. None if the counters are always up to date."""
+
+
+RUNNING = "running"
+"""Name of the state of a busy session that waits for nothing, unless for a core."""
+
+
+@dataclass(frozen=True)
+class WaitSpec:
+    """What the busy sessions of an engine's server wait for. Dyno samples it in profiled trials alone, 20 times a
+    second, from a process of its own."""
+
+    source: str
+    """Short name of the documentation that says what the events mean."""
+    connect: Callable[[Any, Mapping[str, Value]], Any]
+    """Called with the running server and all options; returns a session with a method `close`. Raises Refused if the
+    server doesn't record waits, with the setting that makes it."""
+    read: Callable[[Any], Iterable[str]]
+    """Called with that session; returns for each other session that is busy the name of the event that it waits for,
+    or RUNNING. If the server doesn't record all waits, another word."""
 
 
 def unreadable_counters(reason: str) -> Caveat:

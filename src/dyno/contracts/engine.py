@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
-from dyno.contracts.counters import UNITS, Counter, CounterSpec
+from dyno.contracts.counters import UNITS, Counter, CounterSpec, WaitSpec
 from dyno.contracts.declarations import defer_import, exception_text
 from dyno.contracts.installation import NOTHING, Installation
 from dyno.contracts.model import PROGRAM, URL, VERSION, Caveat, Tier, UsageError, Value
@@ -236,6 +236,8 @@ class EngineSpec:
     """The engine's own counters. None if it has none that explain its speed and cost nothing."""
     versions: Versions | None = None
     """Where its other versions come from. None if only the installed one can run."""
+    waits: WaitSpec | None = None
+    """What the server's sessions wait for. None if the server can't say."""
     crashes: CrashSpec = CrashSpec()
     """Properties for tests of crashes."""
     listing: Listing = Listing()
@@ -291,6 +293,8 @@ class EngineSpec:
         _check_options("options", self.options)
         if self.counters is not None:
             _check_counters("counters", self.counters)
+        if self.waits is not None:
+            _check_kind("waits", [self.waits], WaitSpec)
         known = tuple(ports)
         for name, port in self.ports.items():
             if name not in known:

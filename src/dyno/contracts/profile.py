@@ -1,4 +1,4 @@
-"""What a profiled trial measured: stacks of CPU samples and numbers of system calls, by phase."""
+"""What a profiled trial measured: stacks of CPU samples, waits of a server and numbers of system calls, by phase."""
 
 from __future__ import annotations
 
@@ -58,6 +58,9 @@ class PhaseProfile(Struct, frozen=True, kw_only=True):
     """CPU samples of the clients' processes, 999 a second of CPU time."""
     server: Stacks | None = None
     """CPU samples of the server's processes; null without a server."""
+    wait_events: Mapping[Text, Positive] | None = None
+    """Number of times that a busy session of the server was seen waiting for each event, or `running`. Sampled 20
+    times a second; null if the server doesn't record it."""
     system_calls: Mapping[Text, Count] | None = None
     """Number of system calls of clients and server, by name."""
 

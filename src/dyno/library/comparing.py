@@ -253,7 +253,10 @@ class Why(Printed):
         """The tables, with sentences below each. The profiles are the last run's."""
         run = self._runs[-1]
         changing = varying_params(run)
-        return [*why_texts.list_accounts(self._tables, changing), *profiles.list_sections(run, changing)]
+        found = [*why_texts.list_accounts(self._tables, changing), *profiles.list_sections(run, changing)]
+        if len(self._runs) > 1:
+            found += profiles.list_changes(self._runs[0], run, changing)
+        return found
 
     @cached_property
     def reasons(self) -> list[str]:

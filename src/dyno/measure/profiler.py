@@ -1,5 +1,5 @@
-"""Profiles the phases of a trial: samples the stacks of its clients and of its server while the clients work, or
-counts their system calls."""
+"""Profiles the phases of a trial: samples the stacks of its clients and of its server, and what the server's sessions
+wait for, while the clients work; or counts their system calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from dyno.contracts.profile import (
     CALLS,
@@ -20,9 +19,11 @@ from dyno.contracts.profile import (
     PhaseProfile,
     Stacks,
 )
+from dyno.contracts.suite import Job
 from dyno.host.perf import CannotProfile, Recording
 from dyno.host.strace import CallCounter
 from dyno.host.usage import with_descendants
+from dyno.measure.wait_sampler import WaitSampler
 
 MOST_BYTES = 80_000
 """Size of a row's profiles in the run file, about: the stacks of all phases, of client and server."""
@@ -31,16 +32,21 @@ FRAME_BYTES, NUMBER_BYTES = 10, 4
 
 
 class Profiler:
-    """The profiles of a trial's phases. `home`: the trial's directory. `what`: CPU or CALLS."""
+    """The profiles of a trial's phases. `what`: CPU or CALLS."""
 
-    def __init__(self, home: Path, phases: int, what: str) -> None:
-        self._home = home
+    def __init__(self, job: Job, phases: int, what: str) -> None:
+        self._job = job
+        self._home = job.home
         self._what = what
         self._counter: CallCounter | None = None
         # Half of it for the client, half for the server.
         self._most_bytes = MOST_BYTES // (2 * max(phases, 1))
         self._recordings: dict[str, Recording] = {}
+        self._waits: WaitSampler | None = None
+        self._has_waits = job.server is not None and job.spec.waits is not None
         self._trouble: list[str] = []
+        self._lasting_trouble: list[str] = []
+        """Trouble of the whole trial, which is reported once."""
 
     def begin(self, server: Sequence[int]) -> None:
         """Begins to record. `server`: ids of the server's processes."""
@@ -49,6 +55,8 @@ class Profiler:
         if self._what == CALLS:
             self._begin_counting([*clients, *served])
             return
+        # First, so that the sampler's process and its session on the server are in no recording.
+        self._begin_waits()
         # The client last: its recording includes processes that this one starts later, such as another perf.
         for side, pids in ((SERVER, served), (CLIENT, clients)):
             if not pids:
@@ -57,6 +65,16 @@ class Profiler:
                 self._recordings[side] = Recording(pids, self._home.with_suffix(f".{side}"))
             except CannotProfile as error:
                 self._trouble.append(f"{side}: {error}")
+
+    def _begin_waits(self) -> None:
+        if not self._has_waits:
+            return
+        try:
+            self._waits = WaitSampler(self._job)
+        except CannotProfile as error:
+            # It would fail in each phase.
+            self._has_waits = False
+            self._lasting_trouble.append(f"waits: {error}")
 
     def _begin_counting(self, pids: Sequence[int]) -> None:
         try:
@@ -72,6 +90,8 @@ class Profiler:
         finally:
             for recording in self._recordings.values():
                 recording.stop()
+            if self._waits is not None:
+                self._waits.stop()
             if self._counter is not None:
                 self._counter.stop()
 
@@ -89,12 +109,25 @@ class Profiler:
                 calls = self._counter.read()
             except CannotProfile as error:
                 self._trouble.append(str(error))
-        missing = [f"{phase}, {line}" for line in self._trouble]
+        waits = None
+        if self._waits is not None:
+            try:
+                waits = self._waits.read()
+            except CannotProfile as error:
+                self._trouble.append(f"waits: {error}")
+        missing = [*self._lasting_trouble, *(f"{phase}, {line}" for line in self._trouble)]
         self._recordings = {}
         self._counter = None
+        self._waits = None
         self._trouble = []
+        self._lasting_trouble = []
         profile = PhaseProfile(
-            phase=phase, items=items, client=sides.get(CLIENT), server=sides.get(SERVER), system_calls=calls
+            phase=phase,
+            items=items,
+            client=sides.get(CLIENT),
+            server=sides.get(SERVER),
+            wait_events=waits,
+            system_calls=calls,
         )
         return profile, missing
 

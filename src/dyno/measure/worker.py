@@ -265,7 +265,7 @@ def _run_phases(
     remarked = False
     profiler = None
     if request.profile is not None:
-        profiler = Profiler(job.home, len(request.phases), request.profile)
+        profiler = Profiler(job, len(request.phases), request.profile)
     remote = request.load_from is not None
     if request.load_from is None:
         run: Callable[..., Tally] = run_phase

@@ -81,6 +81,9 @@ class Profile(OneSidedRow, frozen=True):
     """Share of each library's own functions, largest first."""
     functions: list[Share]
     """The functions that ran most: 50 at most."""
+    waits: Mapping[str, float]
+    """Share of each event that the server's busy sessions were seen waiting for, and of `running`; empty if
+    unknown."""
     system_calls: Mapping[str, float]
     """System calls of an item, by name; empty if unknown."""
 

@@ -14,6 +14,7 @@ from dyno.contracts.profile import CALLS, CLIENT, CPU, SERVER, Frame, PhaseProfi
 from dyno.results import Run
 from dyno.results.run import is_reference
 from dyno.stats.cache import cache_by_run
+from dyno.stats.matching import matched_rows
 
 T = TypeVar("T")
 
@@ -62,6 +63,20 @@ class RowProfile:
             counted[stack[-1]] += count
         return _shares(counted)
 
+    @property
+    def waits_seen(self) -> int:
+        """Number of times that a session of the server was seen busy."""
+        if self.profile is None:
+            return 0
+        return sum((self.profile.wait_events or {}).values())
+
+    def waits(self) -> dict[str, float] | None:
+        """Returns the share of each event that the server's busy sessions were seen waiting for, and of `running`,
+        largest first; None if unknown."""
+        if self.profile is None or self.profile.wait_events is None:
+            return None
+        return _shares(Counter(self.profile.wait_events))
+
     def calls(self) -> dict[str, float]:
         """Returns the number of system calls of an item, by name, the most frequent first; empty if unknown."""
         counted = self.counted
@@ -69,6 +84,28 @@ class RowProfile:
             return {}
         ordered = sorted(counted.system_calls.items(), key=lambda call: (-call[1], call[0]))
         return {name: count / counted.items for name, count in ordered}
+
+
+@dataclass(frozen=True)
+class ProfileChange:
+    """The profiles of one row in two runs."""
+
+    before: RowProfile
+    after: RowProfile
+
+    def libraries(self) -> dict[str, tuple[float, float]]:
+        """Returns each library's share of the CPU time before and after, those that differ most first."""
+        return _order_changes(self.before.libraries(), self.after.libraries())
+
+    def functions(self) -> dict[Frame, tuple[float, float]]:
+        """Returns each function's share of the CPU time before and after, those that differ most first."""
+        return _order_changes(self.before.functions(), self.after.functions())
+
+
+def _order_changes(before: Mapping[T, float], after: Mapping[T, float]) -> dict[T, tuple[float, float]]:
+    names = dict.fromkeys([*after, *before])
+    changes = {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in names}
+    return dict(sorted(changes.items(), key=lambda change: -abs(change[1][1] - change[1][0])))
 
 
 def _shares(counted: Counter[T]) -> dict[T, float]:
@@ -88,3 +125,22 @@ def list_profiles(run: Run) -> Sequence[RowProfile]:
         if (sampled or counted) and not is_reference(run.cells, cell):
             rows.append(RowProfile(cell, phase, sampled, counted))
     return rows
+
+
+def match_profiles(before: Run, after: Run) -> list[ProfileChange]:
+    """Returns the profiles of the rows that have one in both runs."""
+    rows_before, rows_after = matched_rows([before, after])
+    earlier, later = _by_row(before), _by_row(after)
+    changes = []
+    for key, row in rows_after.items():
+        if key not in rows_before:
+            continue
+        old = earlier.get((id(rows_before[key].cell), row.phase))
+        new = later.get((id(row.cell), row.phase))
+        if old is not None and new is not None:
+            changes.append(ProfileChange(old, new))
+    return changes
+
+
+def _by_row(run: Run) -> dict[tuple[int, str], RowProfile]:
+    return {(id(profile.cell), profile.phase): profile for profile in list_profiles(run) if profile.samples}

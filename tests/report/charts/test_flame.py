@@ -68,6 +68,15 @@ def test_client_and_server_are_apart(run: Run) -> None:
     }
 
 
+def test_waits_of_the_server_are_below_the_chart(run: Run) -> None:
+    waits = {"IO DataFileRead": 5, "running": 15}
+    waiting = with_profiles(run, "read", [FAST], server={"db`work": 75}, waits=waits)
+    (sentence,) = flame.FLAME.says(waiting)
+    assert sentence["engines"] == ["lmdb"]
+    assert sentence["text"] == "lmdb: waits of the server: 75 % running, 25 % IO DataFileRead (seen 20 times)"
+    assert flame.FLAME.says(run) == []
+
+
 @pytest.mark.parametrize("chart", [flame.FLAME, flame.DIFFERENCE], ids=lambda chart: chart.name)
 @pytest.mark.parametrize("dark", [False, True])
 def test_flame_graph_is_drawn_with_names(run: Run, chart: Chart, dark: bool) -> None:

@@ -26,7 +26,7 @@ from dyno.engines.mysql.client import (
     error_text,
     parse_address,
 )
-from dyno.engines.mysql.counters import COUNTERS
+from dyno.engines.mysql.counters import COUNTERS, WAIT_SPEC
 from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
 from dyno.engines.sysbench import explain_missing_program as missing_sysbench
@@ -358,6 +358,7 @@ def declaration(
         listens=True,
         upkeep=InnoDB.upkeep,
         counters=COUNTERS,
+        waits=WAIT_SPEC,
         # A checkpoint writes all changed pages, as the server does when its log fills up.
         crashes=CrashSpec(Maintenance("checkpoint", lambda engine: engine.client.execute(CHECKPOINT).fetchall())),
         clients="processes",

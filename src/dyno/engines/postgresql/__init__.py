@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from dyno.contracts.cleanup import undo_on_error
+from dyno.contracts.counters import WaitSpec
 from dyno.contracts.engine import CrashSpec, Maintenance, Nodes, PortSpec, Server
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
@@ -18,7 +19,7 @@ from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.passwords import HARMLESS, mask_password, without_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
-from dyno.engines.postgresql.counters import COUNTERS
+from dyno.engines.postgresql.counters import COUNTERS, WAITS_SOURCE, read_waits
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
 from dyno.engines.sysbench import DatabaseTests, run_pgbench, run_tool
 from dyno.engines.sysbench import explain_missing_program as missing_sysbench
@@ -372,6 +373,7 @@ ENGINE = server_engine(
     listens=True,
     upkeep=Postgres.upkeep,
     counters=COUNTERS,
+    waits=WaitSpec(WAITS_SOURCE, Postgres.open_client, read_waits),
     crashes=CrashSpec(
         Maintenance("checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), times=Postgres.checkpoints)
     ),

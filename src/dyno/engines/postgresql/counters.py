@@ -1,4 +1,4 @@
-"""PostgreSQL's own counters, from its cumulative statistics.
+"""PostgreSQL's own counters, from its cumulative statistics, and what its sessions wait for.
 
 A session publishes what it has counted at most once a second, unless it is told to. Before version 15 it can't be
 told.
@@ -6,10 +6,10 @@ told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dyno.contracts.counters import BYTES, COUNT, Counter, CounterSpec
+from dyno.contracts.counters import BYTES, COUNT, RUNNING, Counter, CounterSpec
 from dyno.contracts.model import Refused
 
 VIEWS: Mapping[str, str] = {
@@ -70,3 +70,14 @@ COUNTERS = CounterSpec(
     read,
     publish,
 )
+
+WAITS_SOURCE = 'The PostgreSQL Global Development Group, PostgreSQL documentation, "Wait Events"'
+WAITS = (
+    f"SELECT coalesce(wait_event_type || ' ' || wait_event, '{RUNNING}') FROM pg_stat_activity"
+    " WHERE backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid()"
+    " AND datname = current_database() AND usename = current_user"
+)
+
+
+def read_waits(session: Any) -> Iterable[str]:
+    return [event for (event,) in session.execute(WAITS).fetchall()]

@@ -25,6 +25,7 @@ from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
+from dyno.engines.questdb.counters import COUNTERS
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, set_option, user_server
@@ -311,6 +312,7 @@ ENGINE = server_engine(
         modules=("questdb", "psycopg", "requests", "pandas", "pyarrow"),
         requires=("questdb>=6", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
     ),
+    counters=COUNTERS,
     crashes=CrashSpec(
         Maintenance("partitions squashed, and old files removed", Quest.squash),
         # The server merges the log into the table in the background, so only the log proves the tier.

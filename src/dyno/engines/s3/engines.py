@@ -16,12 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from dyno.contracts.counters import CounterSpec
 from dyno.contracts.engine import EngineSpec, Listing, PortSpec, Server, ServerSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import GoModule, Program
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.s3 import buckets, engine_nginx
+from dyno.engines.s3 import buckets, counters_minio, engine_nginx
 from dyno.engines.s3.engine_nginx import Throttle
 from dyno.engines.s3.http_requests import LOOPBACK
 from dyno.host import filesystem
@@ -189,7 +190,7 @@ THROTTLE = Setting(
 )
 
 
-def _declare(cls: type[S3Server], title: str) -> EngineSpec:
+def _declare(cls: type[S3Server], title: str, counters: CounterSpec | None = None) -> EngineSpec:
     name, program = cls.server.names[0], cls.server.pinned
     assert program is not None
 
@@ -215,11 +216,12 @@ def _declare(cls: type[S3Server], title: str) -> EngineSpec:
         ),
         options=(buckets.CLIENT, cls.server.setting, THROTTLE),
         server=ServerSpec(serve),
+        counters=counters,
         listing=Listing(by_default=False),
     )
 
 
-MINIO = _declare(Minio, "MinIO on one directory, which Dyno starts (boto3, or libcurl)")
+MINIO = _declare(Minio, "MinIO on one directory, which Dyno starts (boto3, or libcurl)", counters_minio.COUNTERS)
 VERSITYGW = _declare(
     Versitygw, "versitygw 1.8, an S3 server over a directory of files, which Dyno starts (boto3, or libcurl)"
 )

@@ -36,13 +36,21 @@ def list_charts(run: Run, by: str | None = None, prices: Prices | None = None) -
 
 
 def of_runs(runs: Sequence[Run], prices: Prices | None = None) -> list[list[Chart]]:
-    """Returns the charts of each run. If charts of two suites have the same name, the suite's name is prefixed."""
+    """Returns the charts of each run, with those that compare it with the first one. If charts of two suites have the
+    same name, the suite's name is prefixed."""
     declared = ((chart.name, run.plan.suite) for run in runs for chart in run.header.charts or ())
     suites = {name: set(of) for name, of in group_values(declared).items()}
     return [
         [
             replace(chart, name=f"{run.plan.suite}:{chart.name}") if len(suites.get(chart.name, ())) > 1 else chart
-            for chart in list_charts(run, prices=prices)
+            for chart in [*list_charts(run, prices=prices), *_compare_with_first(runs, run)]
         ]
         for run in runs
     ]
+
+
+def _compare_with_first(runs: Sequence[Run], run: Run) -> list[Chart]:
+    first = runs[0]
+    if run is first or run.plan.suite != first.plan.suite:
+        return []
+    return [flame.compare_with(first)]

@@ -59,6 +59,8 @@ class Chart:
     "records"}."""
     spans: tuple[str, ...] = ()
     """Parameters whose values are all in one panel."""
+    zooms: bool = False
+    """Whether the page's reader can zoom into its boxes, which are parallel lists in the records: see zoom.js."""
     brief: Callable[[Run], list[Record]] | None = None
     """Returns records with fewer points, for pages of large runs."""
     select: Callable[[Run, Selector], Iterator[Record]] | None = None

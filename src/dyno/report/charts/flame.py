@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dyno.contracts.profile import Frame
 from dyno.contracts.value_types import JsonObject
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, valid_rows
-from dyno.report.tables.profiles import list_shares
+from dyno.report.tables.profiles import describe_waits, list_shares
 from dyno.results import Run
-from dyno.stats.profile import RowProfile, list_profiles
+from dyno.stats.profile import RowProfile, list_profiles, match_profiles
 from dyno.stats.summary import group_values
 
 LEAST_SHARE = 0.004
@@ -68,13 +68,42 @@ def differences(run: Run) -> list[Record]:
     rows = group_values((repr((r["phase"], r["tier"], r["params"])), (p, r)) for p, r in _profiled(run))
     changes = []
     for (best, base), *others in rows.values():
-        shares = {box.stack: box.share for box in lay_out(best.stacks)}
         for profile, record in others:
-            boxes = lay_out(profile.stacks)
-            change = [box.share - shares.get(box.stack, 0.0) for box in boxes]
-            figures = {**_figures(profile), "against": base["engine"], "change": change}
-            changes.append({**record, **figures, **_lists(boxes)})
+            changes.append({**record, "against": base["engine"], **_changes(profile, best)})
     return changes
+
+
+def _changes(profile: RowProfile, base: RowProfile) -> Record:
+    """Returns the figures and boxes of a profile, with the change of each function's share."""
+    shares = {box.stack: box.share for box in lay_out(base.stacks)}
+    boxes = lay_out(profile.stacks)
+    change = [box.share - shares.get(box.stack, 0.0) for box in boxes]
+    return {**_figures(profile), "change": change, **_lists(boxes)}
+
+
+def compare_with(base: Run) -> Chart:
+    """Returns the chart of a run that shows how its profiles differ from those of an earlier one."""
+
+    def records_against(run: Run) -> list[Record]:
+        if not (base.profiled and run.profiled):
+            return []
+        changes = {(id(each.after.cell), each.after.phase): each for each in match_profiles(base, run)}
+        found = []
+        for profile, record in _profiled(run):
+            if change := changes.get((id(profile.cell), profile.phase)):
+                found.append({**record, **_changes(profile, change.before)})
+        return found
+
+    return replace(
+        DIFFERENCE,
+        name="flame-first-run",
+        title="Flame graph, against the first run",
+        reading="The flame graph of each row. Colours show by how much a function's share of the CPU time is larger"
+        " or smaller than that of the same function with the same callers in the same row of the first run.",
+        needs="runs with --profile of the same row",
+        columns=COLUMNS,
+        records=records_against,
+    )
 
 
 def _profiled(run: Run) -> list[tuple[RowProfile, Record]]:
@@ -82,6 +111,16 @@ def _profiled(run: Run) -> list[tuple[RowProfile, Record]]:
     profiles = {(id(profile.cell), profile.phase): profile for profile in list_profiles(run) if profile.samples}
     keyed = [((id(row.summary.cell), row.summary.phase), record) for row, record in valid_rows(run)]
     return [(profiles[key], record) for key, record in keyed if key in profiles]
+
+
+def list_waits(run: Run) -> list[Record]:
+    """Returns a sentence for each profiled row on what its server's sessions waited for."""
+    sentences = []
+    for profile, record in _profiled(run):
+        if text := describe_waits(profile):
+            place = {name: record[name] for name in ("phase", "tier", "params")}
+            sentences.append({**place, "engines": [record["engine"]], "text": f"{record['engine']}: {text}"})
+    return sentences
 
 
 def _figures(profile: RowProfile) -> Record:
@@ -129,10 +168,10 @@ def _boxes(lists: Sequence[str], colour: JsonObject, titles: Mapping[str, str]) 
     x = vega.quantity(
         "begin",
         scale={"domain": [0, 1], "nice": False},
-        axis={"title": SHARE_TITLE, "format": ".0%", "tickCount": 5, "grid": False},
+        axis={"title": SHARE_TITLE, "format": ".1~%", "tickCount": 5, "grid": False},
     )
     box = {
-        "mark": {"type": "bar", "opacity": 0.5, "x2Offset": -1},
+        "mark": {"type": "bar", "opacity": 0.5, "x2Offset": -1, "clip": True},
         "encoding": {
             "y": y,
             "x": x,
@@ -144,10 +183,13 @@ def _boxes(lists: Sequence[str], colour: JsonObject, titles: Mapping[str, str]) 
             "description": {"field": "spoken"},
         },
     }
-    width = "max((datum.end - datum.begin) * width - 6, 0)"
+    # The page sets `zoom` in records that it has zoomed into: by how much wider their boxes are.
+    zoomed = "datum.share * (datum.zoom || 1)"
     name = {
-        "transform": [{"filter": "datum.share >= 0.03"}],
-        "mark": vega.mark("text", align="left", dx=3, fontSize=10, limit={"expr": width}),
+        "transform": [{"filter": f"{zoomed} >= 0.03"}],
+        "mark": vega.mark(
+            "text", align="left", dx=3, fontSize=10, clip=True, limit={"expr": f"max({zoomed} * width - 6, 0)"}
+        ),
         "encoding": {"y": y, "x": x, "text": {"field": "function"}},
     }
     return {
@@ -172,6 +214,8 @@ FLAME = Chart(
     columns=COLUMNS,
     records=records,
     spec=spec,
+    zooms=True,
+    says=list_waits,
 )
 DIFFERENCE = Chart(
     name="flame-difference",
@@ -182,4 +226,5 @@ DIFFERENCE = Chart(
     columns=(*COLUMNS[:1], Column("against", "against"), *COLUMNS[1:]),
     records=differences,
     spec=difference_spec,
+    zooms=True,
 )

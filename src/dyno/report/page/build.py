@@ -31,7 +31,7 @@ from dyno.stats.verdict import MARGIN
 
 OPENING = "<!doctype html>\n<!-- A report of dyno -->\n"
 # Scripts in the order of their use. They are joined to one program.
-PROGRAM = ("base", "theme", "state", "filters", "tableview", "notes", "figure", "save", "page")
+PROGRAM = ("base", "theme", "state", "filters", "tableview", "notes", "zoom", "figure", "save", "page")
 
 
 @dataclass(frozen=True)

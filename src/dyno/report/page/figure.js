@@ -48,6 +48,7 @@ class Figure {
     this.page = page;
     this.plot = box.querySelector(".plot");
     this.canvas = box.querySelector(".canvas");
+    this.zoom = chart.zooms ? new Zoom(this) : null;
     this.view = null;
     this.drawn = "";
     this.visible = false;
@@ -59,6 +60,7 @@ class Figure {
     const { run, state } = this.page;
     this.records = selected(run, this.chart, state);
     this.shown = best(this.records, this.page.common.most.rows);
+    this.zoom?.reset();
     this.box.hidden = !this.records.length;
     fillTable(this.box.querySelector(".data"), this.chart, this.records, this.caption(), this.page.common.most.lines);
     fillNotes(this.box.querySelector(".notes"), run, state, this.chart.spans, this.shown);
@@ -123,7 +125,7 @@ class Figure {
   async redraw() {
     const look = this.page.printing || !isDark() ? "light" : "dark";
     const width = Math.max(this.plot.clientWidth, LEAST_WIDTH);
-    const content = `${look} ${width} ${this.page.state.run} ${JSON.stringify(this.shown)}`;
+    const content = `${look} ${width} ${this.page.state.run} ${JSON.stringify([this.shown, this.zoom?.frame])}`;
     if (content === this.drawn) return;
     this.drawn = content;
     const before = this.view;
@@ -143,6 +145,7 @@ class Figure {
     // The old drawing stays visible until the new one is ready.
     before?.finalize();
     this.canvas.replaceChildren(inner);
+    this.zoom?.drawn(this.view);
     reach(this.plot);
   }
 
@@ -154,7 +157,8 @@ class Figure {
     const spec = rows && width < BESIDE_WIDTH ? stacked(full) : full;
     for (const part of spec.vconcat ?? [spec]) part.width = spec.vconcat ? width - CONCAT_MARGIN : width;
     const drawn = [...new Set(this.shown.map((record) => record.engine))];
-    return { ...limitLegends(spec, drawn, width), datasets: { records: this.shown } };
+    this.zoom?.narrow(spec);
+    return { ...limitLegends(spec, drawn, width), datasets: { records: this.zoom?.cut(this.shown) ?? this.shown } };
   }
 
   /** The chart as a file, on an opaque background. Redraws wait for it: they would replace the view. */

@@ -26,7 +26,7 @@ from dyno.stats.summary import group_values
 
 def common(charts: Iterable[Chart]) -> dict[str, object]:
     """Returns charts and looks, which are the same for all runs of the page."""
-    keys = ("name", "file", "title", "spans", "needs")
+    keys = ("name", "file", "title", "spans", "needs", "zooms")
     return {
         "charts": [
             {**{key: getattr(chart, key) for key in keys}, "columns": [asdict(column) for column in chart.columns]}
