@@ -23,7 +23,7 @@ COMPLETION = "_DYNO_COMPLETE"
 """Environment variable by which a shell requests completions, or its own script: click's convention."""
 FAILED, MISUSED = 1, 2
 ADDRESS_SPACE = 200 << 20
-WRITES_RUN_FILE = {"run", "capacity", "time", "replicate"}
+WRITES_RUN_FILE = {"run", "capacity", "bisect", "time", "replicate"}
 """Commands whose result is in a file, too."""
 READS_ONLY = {"list", "show", "export", "plot", "compare", "why", "check", "history", "extrapolate", "report", "site"}
 """Commands that only read declarations or run files. A large run file makes millions of objects and next to no
@@ -32,6 +32,7 @@ COLLECT_AFTER = 1_000_000
 COMMANDS = {
     "run": ("run", "Measure engines on the work of SUITE, or run a plan file."),
     "capacity": ("capacity", "Find the highest rate at which limits hold, of each engine."),
+    "bisect": ("bisect", "Find the version, or the build, that changed the speed of an engine."),
     "time": ("short_form", "Compare the run times of commands, run in turns."),
     "list": ("engines", "List suites and engines, with their tiers, options and parameters."),
     "install": ("engines", "Install what engines need: Python packages, programs, an interpreter of their own."),

@@ -62,7 +62,7 @@ def compare_command(
     dyno compare before.json after.json
     dyno compare base.json one.json other.json
     """
-    by, margin = _metric_and_margin(flags)
+    by, margin = read_metric_and_margin(flags)
     if explain and (halves or len(after) > 1 or flags["as_json"]):
         raise UsageError("--why explains a run or two, as tables: without --halves and --json; see `dyno why`")
     comparisons = library.compare(before, *after, baseline=baseline, metric=by, margin=margin, halves=halves)
@@ -93,7 +93,7 @@ def why_command(run: Path, later: Path | None, baseline: str | None, **flags: An
     dyno why r.json --baseline sqlite
     dyno why before.json after.json
     """
-    _, margin = _metric_and_margin({"by": None, **flags})
+    _, margin = read_metric_and_margin({"by": None, **flags})
     reasons = library.why(run, later, baseline=baseline, margin=margin)
     if flags["as_json"]:
         print(json.dumps(reasons.to_dict(), indent=2))
@@ -119,7 +119,7 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
     dyno check after.json --against before.json
     dyno check after.json --against before.json --margin 10% --strict
     """
-    by, margin = _metric_and_margin(flags)
+    by, margin = read_metric_and_margin(flags)
     if junit_path is not None:
         files.check(junit_path)
     check = library.check(run, base, metric=by, margin=margin, strict=strict)
@@ -146,7 +146,7 @@ def history_command(runs: tuple[Path, ...], **flags: object) -> None:
     \b
     dyno history runs/*.json
     """
-    by, margin = _metric_and_margin(flags)
+    by, margin = read_metric_and_margin(flags)
     loaded = [results.load(path) for path in dict.fromkeys(runs)]
     used = None if by is None else metric(by)
     changes, lacking = steps(loaded, used, margin), gaps(loaded, used)
@@ -154,13 +154,14 @@ def history_command(runs: tuple[Path, ...], **flags: object) -> None:
     _print(comparison.history(changes), lines)
 
 
-def _metric_and_margin(flags: dict[str, Any]) -> tuple[str | None, float]:
+def read_metric_and_margin(flags: dict[str, Any], usual: float = MARGIN) -> tuple[str | None, float]:
+    """Returns the metric's name and the margin, which is `usual` unless it is given. Raises UsageError."""
     if flags.get("as_json") and flags.get("as_markdown"):
         raise UsageError("--json and --markdown exclude each other")
     if flags["by"] is not None:
         metric(flags["by"])
     if flags["margin"] is None:
-        return flags["by"], MARGIN
+        return flags["by"], usual
     try:
         return flags["by"], percent(flags["margin"])
     except ValueError as error:
