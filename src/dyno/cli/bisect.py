@@ -123,38 +123,22 @@ def bisect_command(
     Exit status: 0 if a change was found, else 1.
     """
     by, margin = read_metric_and_margin(flags, MARGIN)
-    metric = None if by is None else METRICS[by]
     if resume and path is None:
         raise UsageError("--resume needs -o DIR, the directory to continue in")
-    requested = request(what, {**flags, **dict.fromkeys(WITHOUT)})
-    if requested.limit:
-        raise UsageError(f"{what}: bisect doesn't search capacities: leave the limit out")
     candidates = _choose_candidates(good, bad, engine, program, between)
-    requested = replace(requested, engines=[candidates.make_entry(candidates.names[0])])
-    suite = registry.suite(requested.suite)
-    requested = apply_flags(requested, given_values(suite, flags))
-    requested = replace(requested, samples=1, until=DECIDED, within=requested.within or WITHIN, profile=None)
+    requested = _request_runs(what, flags, candidates)
     directory = Path(path or f"{requested.suite}-bisect-{datetime.now():%Y%m%d-%H%M%S}")
     if not resume and any(directory.glob("*.json")):
         raise UsageError(f"-o {directory}: it has run files: add --resume to continue, or name another directory")
+    metric = None if by is None else METRICS[by]
     measurement = Measurement(requested, candidates, metric, directory, resume, root)
-
-    def show_step(result: Bisection) -> None:
-        for name, why in list(result.left_out.items())[len(measurement.shown) :]:
-            measurement.shown.append(name)
-            print_note(f"{name} is left out: {why}")
-        if len(result.steps) == measurement.reported + 1:
-            measurement.reported += 1
-            if not as_json:
-                line = texts.describe_step(result.steps[-1], margin, metric or THROUGHPUT)
-                print(line[0].upper() + line[1:], flush=True)
-
+    printer = StepPrinter(margin, metric or THROUGHPUT, as_json)
     try:
         measurement.check(candidates.names[0])
         measurement.check(candidates.names[-1])
-        result = find_change(candidates.names, measurement.measure, margin, show_step)
+        result = find_change(candidates.names, measurement.measure, margin, printer.show)
     except CannotMeasure as error:
-        if measurement.runs:
+        if measurement.files:
             print_note(f"{candidates.engine.name} {error.version} has no number: {error}")
             return NOTHING
         raise UsageError(str(error)) from None
@@ -165,6 +149,37 @@ def bisect_command(
 
 
 add_flags(bisect_command)
+
+
+def _request_runs(what: str, flags: dict[str, Any], candidates: Candidates) -> RunRequest:
+    """Returns the request of each run but for its engines. Raises UsageError."""
+    requested = request(what, {**flags, **dict.fromkeys(WITHOUT)})
+    if requested.limit:
+        raise UsageError(f"{what}: bisect doesn't search capacities: leave the limit out")
+    requested = replace(requested, engines=[candidates.make_entry(candidates.names[0])])
+    requested = apply_flags(requested, given_values(registry.suite(requested.suite), flags))
+    return replace(requested, samples=1, until=DECIDED, within=requested.within or WITHIN, profile=None)
+
+
+@dataclass
+class StepPrinter:
+    """Prints each step, and each version that is left out, once."""
+
+    margin: float
+    by: Metric
+    as_json: bool
+    _steps: int = 0
+    _left_out: int = 0
+
+    def show(self, result: Bisection) -> None:
+        for name, why in list(result.left_out.items())[self._left_out :]:
+            print_note(f"{name} is left out: {why}")
+        self._left_out = len(result.left_out)
+        for step in result.steps[self._steps :]:
+            if not self.as_json:
+                line = texts.describe_step(step, self.margin, self.by)
+                print(line[0].upper() + line[1:], flush=True)
+        self._steps = len(result.steps)
 
 
 def _print_result(result: Bisection, measurement: Measurement, margin: float, as_json: bool) -> int:
@@ -310,11 +325,9 @@ class Measurement:
     resume: bool
     root: Path | None
     runs: list[tuple[Path, Run]] = field(default_factory=list)
-    """The run files so far."""
-    shown: list[str] = field(default_factory=list)
-    """Versions that are left out and reported."""
-    reported: int = 0
-    """Number of reported steps."""
+    """The run file of each step."""
+    files: int = 0
+    """Number of run files. Those of versions without a number are no steps."""
     _rows: dict[str, str] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
 
@@ -349,17 +362,12 @@ class Measurement:
         rule = StopRule(undecided=lambda run, blocks: self._find_undecided(run, blocks, read, decide))
         files.directory(str(self.directory))
         words = "_".join(re.sub(r"[^\w.+-]", "-", name) for name in names)
-        path = self.directory / f"{len(self.runs) + 1:02}_{words}.json"
+        self.files += 1
+        path = self.directory / f"{self.files:02}_{words}.json"
         run = self._carry_out(made, path, rule)
+        logs = read(run)
         self.runs.append((path, run))
-        try:
-            return read(run)
-        except CannotMeasure as error:
-            if error.version in names[1:-1]:
-                # It is no step of the result.
-                self.runs.pop()
-                path.rename(path.with_suffix(".left-out"))
-            raise
+        return logs
 
     def _carry_out(self, made: Plan, path: Path, rule: StopRule) -> Run:
         resume = self.resume and path.exists()

@@ -26,6 +26,9 @@ from dyno.stats.sweep import swept_params
 from dyno.stats.verdict import MARGIN
 
 FAILED, NOTHING = 1, 3
+UNTESTABLE = 125
+"""Exit status by which `git bisect run` skips a commit."""
+FOR_GIT = "--bisect"
 METRIC = click.option(
     "--metric",
     "by",
@@ -110,9 +113,15 @@ def why_command(run: Path, later: Path | None, baseline: str | None, **flags: An
 @METRIC
 @click.option("--junit", "junit_path", type=NAME, metavar="FILE", help="Also write JUnit XML, a test case per row.")
 @click.option("--strict", is_flag=True, help="Fail also if a verdict is unclear.")
+@click.option(
+    FOR_GIT,
+    "for_git",
+    is_flag=True,
+    help="For `git bisect run`: exit with 125 if a verdict is unclear, and with 128 after an error.",
+)
 @JSON
 @MARKDOWN
-def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, **flags: Any) -> int:
+def check_command(run: Path, base: Path, strict: bool, for_git: bool, junit_path: str | None, **flags: Any) -> int:
     """Exit with status 1 if RUN is shown to be slower than BASE by more than the margin, else with 0.
 
     \b
@@ -120,6 +129,8 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
     dyno check after.json --against before.json --margin 10% --strict
     """
     by, margin = read_metric_and_margin(flags)
+    if strict and for_git:
+        raise UsageError(f"--strict and {FOR_GIT} exclude each other: an unclear commit is neither good nor bad")
     if junit_path is not None:
         files.check(junit_path)
     check = library.check(run, base, metric=by, margin=margin, strict=strict)
@@ -129,11 +140,22 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
         print(json.dumps(check.to_dict(), indent=2))
     else:
         _print(check.sections, check.lines, flags["as_markdown"])
+    if for_git:
+        return _status_for_git(check)
     if not len(check) and not check.lost:
         return NOTHING
     if check.passed:
         return 0
     return FAILED
+
+
+def _status_for_git(check: library.Check) -> int:
+    """Returns the exit status by which `git bisect run` marks a commit: good, bad, or to be skipped."""
+    if not check.passed:
+        return FAILED
+    if not len(check) or any(change.state == "unclear" for change in check):
+        return UNTESTABLE
+    return 0
 
 
 @click.command(name="history")

@@ -310,8 +310,8 @@ def choose_metric(run: Run) -> Metric | None:
 
 def read_logs(run: Run, names: Mapping[str, str], option: str, by: Metric | None = None) -> Logs:
     """Returns the logarithms of the versions' speeds by block: means over all places (phases, tiers, parameters and
-    variants) where all of them have a number. `names`: the versions, by the value of the option that names them. `by`:
-    the metric, or None for `choose_metric`. Raises CannotMeasure for a version without a number."""
+    variants) where all of them have a number. `names`: the versions, by the value of the option that names them.
+    `by`: the metric, or None for `choose_metric`. Raises CannotMeasure for a version without a number."""
     places = list[dict[str, Mapping[int, float]]]()
     for table in tables(run, by or choose_metric(run)):
         variants = dict[str, dict[str, Mapping[int, float]]]()

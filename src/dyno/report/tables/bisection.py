@@ -8,14 +8,14 @@ from msgspec import to_builtins
 
 from dyno.contracts.value_types import JsonObject
 from dyno.report import bisect_json
-from dyno.report.tables import wording
 from dyno.report.tables import why as why_texts
+from dyno.report.tables import wording
 from dyno.report.tables.display import join_names
 from dyno.results import Run
 from dyno.stats.bisection import ALIKE, DIFFERENT, EARLIER, OPEN, Bisection, Difference, Step
 from dyno.stats.metric import THROUGHPUT, Metric
-from dyno.stats.verdict import approximate_samples
 from dyno.stats.verdict import Verdict as RatioVerdict
+from dyno.stats.verdict import approximate_samples
 from dyno.stats.why import explain_run
 
 SCHEMA = 1
