@@ -16,13 +16,13 @@ import click
 
 from dyno import registry
 from dyno.cli import files
-from dyno.cli.compare import METRIC, read_metric_and_margin
+from dyno.cli.compare import read_metric_and_margin
 from dyno.cli.console import output, print_note
 from dyno.cli.engines import clock
 from dyno.cli.flag_values import NAME, SUITE, split_at_commas, work_option
 from dyno.cli.resuming import resume_command
 from dyno.cli.run import FAILED, NOTHING, RESUME, carry_out, request, run_flags
-from dyno.cli.suite_flags import add_flags, apply_flags, given_values
+from dyno.cli.suite_flags import add_flags, apply_flags, flags_of, given_values
 from dyno.contracts import versions
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import DECIDED, PROGRAM, VERSION, UsageError
@@ -87,7 +87,12 @@ class Candidates:
 @click.option("--program", metavar="PATH", help="For builds: path of the program, with {} for the build's name.")
 @click.option("--between", metavar="NAME,NAME...", help="For builds: their names, in order, with both ends.")
 @click.option("--margin", metavar="PERCENT", help="Differences up to this count as none. Default: 3%.")
-@METRIC
+@click.option(
+    "--metric",
+    "by",
+    metavar="NAME",
+    help="Compare undisturbed (the default where each row has it), throughput, time, cpu, memory, p50, p99, ...",
+)
 @run_flags(but=WITHOUT, **HELP)
 @click.option(
     "-o",
@@ -119,8 +124,7 @@ def bisect_command(
     dyno bisect shop.toml --phases history --good duckdb@1.1.3 --bad duckdb@2.0.1
     dyno bisect records -e postgresql --program 'build/{}/bin/postgres' --between a1,b2,c3
 
-    \b
-    Exit status: 0 if a change was found, else 1.
+    Versions that are missing are installed when they are needed. Exit status: 0 if a change was found, else 1.
     """
     by, margin = read_metric_and_margin(flags, MARGIN)
     if resume and path is None:
@@ -145,7 +149,7 @@ def bisect_command(
     except KeyboardInterrupt:
         _print_kept(directory)
         raise
-    return _print_result(result, measurement, margin, as_json)
+    return _print_result(result, measurement, as_json)
 
 
 add_flags(bisect_command)
@@ -157,7 +161,12 @@ def _request_runs(what: str, flags: dict[str, Any], candidates: Candidates) -> R
     if requested.limit:
         raise UsageError(f"{what}: bisect doesn't search capacities: leave the limit out")
     requested = replace(requested, engines=[candidates.make_entry(candidates.names[0])])
-    requested = apply_flags(requested, given_values(registry.suite(requested.suite), flags))
+    suite = registry.suite(requested.suite)
+    given = given_values(suite, flags)
+    for flag in flags_of(suite):
+        if flag.tries is not None and flag.name in given:
+            raise UsageError(f"{flag.words[-1]} measures nothing: give it to `dyno run`")
+    requested = apply_flags(requested, given)
     return replace(requested, samples=1, until=DECIDED, within=requested.within or WITHIN, profile=None)
 
 
@@ -177,12 +186,11 @@ class StepPrinter:
         self._left_out = len(result.left_out)
         for step in result.steps[self._steps :]:
             if not self.as_json:
-                line = texts.describe_step(step, self.margin, self.by)
-                print(line[0].upper() + line[1:], flush=True)
+                print(texts.describe_step(step, self.margin, self.by), flush=True)
         self._steps = len(result.steps)
 
 
-def _print_result(result: Bisection, measurement: Measurement, margin: float, as_json: bool) -> int:
+def _print_result(result: Bisection, measurement: Measurement, as_json: bool) -> int:
     by = measurement.by or THROUGHPUT
     candidates = measurement.candidates
     engine = candidates.engine.name
@@ -191,15 +199,15 @@ def _print_result(result: Bisection, measurement: Measurement, margin: float, as
         earlier, later = (measurement.name_row(version) for version in result.span.ends)
         why = texts.explain_change(measurement.runs[-1][1], (earlier, later))
     if as_json:
-        data = texts.bisection_data(result, engine, margin, by, measurement.runs, why)
+        data = texts.bisection_data(result, engine, by, measurement.runs, why)
         print(json.dumps(data, indent=2))
     else:
-        text = texts.describe_result(result, engine, margin, by)
+        text = texts.describe_result(result, engine, by)
         samples, seconds = texts.count_samples([run for _, run in measurement.runs])
         steps = len(measurement.runs)
         console = output()
         console.print()
-        console.print(text[0].upper() + text[1:], soft_wrap=True)
+        console.print(text, soft_wrap=True)
         spent = f"{steps} step{'s' * (steps != 1)}, {samples} samples, {clock(seconds)} of trials"
         console.print(spent, soft_wrap=True)
         for line in why:

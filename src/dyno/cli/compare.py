@@ -153,7 +153,8 @@ def _status_for_git(check: library.Check) -> int:
     """Returns the exit status by which `git bisect run` marks a commit: good, bad, or to be skipped."""
     if not check.passed:
         return FAILED
-    if not len(check) or any(change.state == "unclear" for change in check):
+    states = {row["state"] for row in check.to_dict()["changes"]}
+    if not states or "unclear" in states:
         return UNTESTABLE
     return 0
 

@@ -58,6 +58,8 @@ class Bisection(Struct, frozen=True):
     """The first version with the change; null if none is named."""
     change: Change | None
     """From the version before; else of the versions between which the change is."""
+    several: bool
+    """Whether there are several changes, of which this one is the larger."""
     versions: list[str]
     """All versions, in the order of their releases."""
     left_out: Mapping[str, str]

@@ -227,6 +227,7 @@ class Bisection:
     """The result of a bisection so far."""
 
     span: Span
+    margin: float
     steps: tuple[Step, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Versions that can't be measured, each with the reason."""
@@ -243,9 +244,15 @@ class Bisection:
         return kind
 
     @property
-    def several(self) -> tuple[Step, ...]:
-        """The steps in which both parts have a change."""
-        return tuple(step for step in self.steps if step.verdict.rest is not None)
+    def several(self) -> bool:
+        """Whether there are several changes: both parts of a step have one, or the whole difference is shown to be
+        another than that of the last step."""
+        if any(step.verdict.rest is not None for step in self.steps):
+            return True
+        whole, found = (step.verdict.difference for step in (self.steps[0], self.steps[-1]))
+        if self.kind != DIFFERENT or whole is None or found is None:
+            return False
+        return max(found.low - whole.high, whole.low - found.high) > math.log1p(self.margin)
 
 
 Measure = Callable[[tuple[str, ...], Callable[[Logs], Verdict]], Logs]
@@ -265,15 +272,15 @@ def find_change(
     def decide_ends(logs: Logs) -> Verdict:
         return judge_ends(logs, ends, margin, chance)
 
-    result = Bisection(span, (Step(ends, decide_ends(measure(ends, decide_ends))),))
+    result = Bisection(span, margin, (Step(ends, decide_ends(measure(ends, decide_ends))),))
     report(result)
     while result.steps[-1].verdict.kind not in (OPEN, ALIKE) and (middle := result.span.middle) is not None:
-        result = _cut(result, middle, measure, margin, chance)
+        result = _cut(result, middle, measure, chance)
         report(result)
     return result
 
 
-def _cut(result: Bisection, middle: str, measure: Measure, margin: float, chance: float) -> Bisection:
+def _cut(result: Bisection, middle: str, measure: Measure, chance: float) -> Bisection:
     """Returns the result after a step with this version in the middle, or without the version if it can't be
     measured."""
     span = result.span
@@ -281,7 +288,7 @@ def _cut(result: Bisection, middle: str, measure: Measure, margin: float, chance
     last_step = (span.narrow(middle, EARLIER).middle is None, span.narrow(middle, LATER).middle is None)
 
     def decide(logs: Logs) -> Verdict:
-        return judge_middle(logs, names, margin, chance, last_step)
+        return judge_middle(logs, names, result.margin, chance, last_step)
 
     try:
         verdict = decide(measure(names, decide))

@@ -53,7 +53,7 @@ def describe_step(step: Step, margin: float, by: Metric = THROUGHPUT) -> str:
     return f"{middle} differs from both: several changes; the larger part is from {part[0]} to {part[1]} ({blocks})"
 
 
-def describe_result(of: Bisection, engine: str, margin: float, by: Metric = THROUGHPUT) -> str:
+def describe_result(of: Bisection, engine: str, by: Metric = THROUGHPUT) -> str:
     """Returns the result as a sentence."""
     kind = describe_kind(of)
     first, last = of.span.ends
@@ -65,18 +65,18 @@ def describe_result(of: Bisection, engine: str, margin: float, by: Metric = THRO
     elif kind == BETWEEN:
         change = _describe_change(difference, by, DIFFERENT, f" than {first}")
         skipped = join_names(of.span.versions[of.span.first + 1 : of.span.last])
-        text = f"the change of {engine} is after {first}, up to {last}, which is {change}, {wording.SURE}"
+        text = f"The change of {engine} is after {first}, up to {last}, which is {change}, {wording.SURE}"
         text += f"; {skipped} can't be measured"
     elif kind == ALIKE:
         change = _describe_change(difference, by, ALIKE)
         text = f"{engine} {first} and {last}: {change}, {wording.SURE}; there is nothing to search for"
     elif kind == GRADUAL:
-        text = f"the change of {engine} from {first} to {last} is gradual: no single step above {_percent(margin)}"
+        text = f"The change of {engine} from {first} to {last} is gradual: no single step above {_percent(of.margin)}"
     elif len(of.steps) == 1:
         text = f"{engine} {first} and {last} can't be told apart in the time: {_describe_open(step)}"
     else:
-        text = f"the change of {engine} is after {first}, up to {last}: {step.versions[1]} {_describe_open(step)}"
-    if of.several:
+        text = f"The change of {engine} is after {first}, up to {last}: {step.versions[1]} {_describe_open(step)}"
+    if of.several and kind in (FOUND, BETWEEN):
         text += f"; it is the larger of several changes between {of.span.versions[0]} and {of.span.versions[-1]}"
     return text
 
@@ -122,7 +122,6 @@ def explain_change(run: Run, rows: tuple[str, str]) -> list[str]:
 def bisection_data(
     of: Bisection,
     engine: str,
-    margin: float,
     by: Metric,
     runs: Sequence[tuple[Path, Run]],
     why: Sequence[str],
@@ -135,17 +134,18 @@ def bisection_data(
     data = bisect_json.Bisection(
         schema=SCHEMA,
         engine=engine,
-        margin=margin,
+        margin=of.margin,
         kind=kind,
         version=ends[1] if kind == FOUND else None,
         change=_change_data(ends, difference),
+        several=of.several,
         versions=list(of.span.versions),
         left_out=of.left_out,
-        steps=[_step_data(step, path, margin, by) for step, (path, _) in zip(of.steps, runs, strict=True)],
+        steps=[_step_data(step, path, of.margin, by) for step, (path, _) in zip(of.steps, runs, strict=True)],
         samples=samples,
         seconds=seconds,
         why=list(why),
-        text=describe_result(of, engine, margin, by),
+        text=describe_result(of, engine, by),
     )
     plain: JsonObject = to_builtins(data)
     return plain
