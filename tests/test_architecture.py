@@ -275,9 +275,9 @@ def test_the_parent_does_not_import_the_worker() -> None:
     ]
 
 
-def test_install_is_imported_only_by_its_command() -> None:
-    """Nothing is downloaded while a run or a report is made."""
-    others = modules("dyno", without=(*modules("dyno.install"), "dyno.cli.engines"))
+def test_install_is_imported_only_by_its_commands() -> None:
+    """Nothing is downloaded while a run or a report is made. A bisection installs the versions that it needs."""
+    others = modules("dyno", without=(*modules("dyno.install"), "dyno.cli.engines", "dyno.cli.bisect"))
     assert bad(others, "dyno.install") == []
     assert bad(modules("dyno.install"), *RUNNING, "dyno.stats", "dyno.report", "dyno.registry", "dyno.suites") == []
 

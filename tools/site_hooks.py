@@ -25,7 +25,7 @@ ORDER = {
             "engine-counters",
             "show-json",
         ),
-        *("compare-json", "why-json", "columns"),
+        *("compare-json", "why-json", "bisect-json", "columns"),
     ),
     "results": (),
     "contributing": ("an-engine", "a-suite", "house", "glossary", "releases"),

@@ -33,6 +33,7 @@ SECONDS = 300
 TINY = {
     "asking": "--turns 1 --seconds 0.1 --inflight 1",
     "bare": "--records 500 --pairs 2",
+    "bisecting": "--rounds 1 --versions 3 --planted 300% --within 20s --operations 10 --quiet",
     "busy": "--clients 2 --load native --seconds 0.3 --records 50 --mean 1",
     "causes": "--only computing --samples 3 --equal 0",
     "certainty": "--only gate --only capacity --quick --blocks 1",

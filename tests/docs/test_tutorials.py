@@ -79,6 +79,7 @@ SHORTER = {
     "an-index": {"samples = 3": "samples = 1", "budget = 0.2": "budget = 0.02", "rows = 20_000": "rows = 2_000"},
     "a-gate": {"budget = 0.1": "budget = 0.02", "base head head base base head head base": "base head"},
     "python-and-notebooks": {"samples=3": "samples=1", "budget=0.2": "budget=0.02"},
+    "bisect": {},
 }
 """For each tutorial, parts of its text and what replaces them in `make test`. `make nightly` replaces nothing."""
 # For each tutorial, what its output must contain, in this order.
@@ -123,11 +124,17 @@ FACTS = {
         r"throughput\.svg",
         r"fastest / slowest trial",
     ],
+    "bisect": [
+        r"as much CPU time +FAIL",
+        r"more CPU time of its own",
+        r"is the first bad commit",
+        r"Change 6",
+    ],
 }
 
 
-def test_ten_tutorials_have_facts_and_moderate_length() -> None:
-    assert {page.stem for page in PAGES} == set(FACTS) == set(SHORTER) and len(PAGES) == 10
+def test_eleven_tutorials_have_facts_and_moderate_length() -> None:
+    assert {page.stem for page in PAGES} == set(FACTS) == set(SHORTER) and len(PAGES) == 11
     for page in PAGES:
         assert 300 <= len(contents(page).split()) <= 750, page.stem
 

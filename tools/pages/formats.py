@@ -14,7 +14,7 @@ from pages.text import code, table
 
 from dyno.cli.schema import describe_fields, has_fields
 from dyno.fields import FIELDS
-from dyno.report import compare_json, export, show_json, why_json
+from dyno.report import bisect_json, compare_json, export, show_json, why_json
 from dyno.results.header import FirstLine, Host
 from dyno.results.run import Attempt
 
@@ -130,7 +130,7 @@ def trial_lines() -> str:
 
 def printed(name: str, base: str = "") -> str:
     """Keys of the JSON that a command prints, without those of the type `base` and those with a page of their own."""
-    kinds = {**vars(show_json), **vars(compare_json), **vars(why_json)}
+    kinds = {**vars(show_json), **vars(compare_json), **vars(why_json), **vars(bisect_json)}
     known = set(keys_of(kinds[base])) if base else set()
     return rows(each for each in keys_of(kinds[name]) if each not in known and not APART.match(each[0]))
 

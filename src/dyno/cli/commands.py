@@ -22,8 +22,10 @@ from dyno.host.directories import trouble
 COMPLETION = "_DYNO_COMPLETE"
 """Environment variable by which a shell requests completions, or its own script: click's convention."""
 FAILED, MISUSED = 1, 2
+STOPS_GIT = 128
+"""Exit status after which `git bisect run` stops. It would take MISUSED for a bad commit."""
 ADDRESS_SPACE = 200 << 20
-WRITES_RUN_FILE = {"run", "capacity", "time", "replicate"}
+WRITES_RUN_FILE = {"run", "capacity", "bisect", "time", "replicate"}
 """Commands whose result is in a file, too."""
 READS_ONLY = {"list", "show", "export", "plot", "compare", "why", "check", "history", "extrapolate", "report", "site"}
 """Commands that only read declarations or run files. A large run file makes millions of objects and next to no
@@ -32,6 +34,7 @@ COLLECT_AFTER = 1_000_000
 COMMANDS = {
     "run": ("run", "Measure engines on the work of SUITE, or run a plan file."),
     "capacity": ("capacity", "Find the highest rate at which limits hold, of each engine."),
+    "bisect": ("bisect", "Find the version, or the build, that changed the speed of an engine."),
     "time": ("short_form", "Compare the run times of commands, run in turns."),
     "list": ("engines", "List suites and engines, with their tiers, options and parameters."),
     "install": ("engines", "Install what engines need: Python packages, programs, an interpreter of their own."),
@@ -151,6 +154,8 @@ def run_command(words: list[str]) -> int:
     if line is None and (why := console.write_error()):
         line = f"can't write to standard output: {why}"
         status = status or (FAILED if {*words[:1]} & WRITES_RUN_FILE else MISUSED)
+    if status == MISUSED and words[:1] == ["check"] and "--bisect" in words:
+        status = STOPS_GIT
     if line is not None:
         hidden = tuple(secret for word in words for secret in secrets(word))
         print(f"dyno: {sanitize(mask_password(mask_secrets(line, hidden)), keep='')}", file=sys.stderr)

@@ -26,6 +26,9 @@ from dyno.stats.sweep import swept_params
 from dyno.stats.verdict import MARGIN
 
 FAILED, NOTHING = 1, 3
+UNTESTABLE = 125
+"""Exit status by which `git bisect run` skips a commit."""
+FOR_GIT = "--bisect"
 METRIC = click.option(
     "--metric",
     "by",
@@ -70,7 +73,7 @@ def compare_command(
     dyno compare before.json after.json
     dyno compare base.json one.json other.json
     """
-    by, margin = _metric_and_margin(flags)
+    by, margin = read_metric_and_margin(flags)
     if explain and (halves or across or len(after) > 1 or flags["as_json"]):
         raise UsageError("--why explains a run or two, as tables: without --halves, --by and --json; see `dyno why`")
     comparisons = library.compare(
@@ -103,7 +106,7 @@ def why_command(run: Path, later: Path | None, baseline: str | None, **flags: An
     dyno why r.json --baseline sqlite
     dyno why before.json after.json
     """
-    _, margin = _metric_and_margin({"by": None, **flags})
+    _, margin = read_metric_and_margin({"by": None, **flags})
     reasons = library.why(run, later, baseline=baseline, margin=margin)
     if flags["as_json"]:
         print(json.dumps(reasons.to_dict(), indent=2))
@@ -120,16 +123,24 @@ def why_command(run: Path, later: Path | None, baseline: str | None, **flags: An
 @METRIC
 @click.option("--junit", "junit_path", type=NAME, metavar="FILE", help="Also write JUnit XML, a test case per row.")
 @click.option("--strict", is_flag=True, help="Fail also if a verdict is unclear.")
+@click.option(
+    FOR_GIT,
+    "for_git",
+    is_flag=True,
+    help="For `git bisect run`: exit with 125 if a verdict is unclear, and with 128 after an error.",
+)
 @JSON
 @MARKDOWN
-def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, **flags: Any) -> int:
+def check_command(run: Path, base: Path, strict: bool, for_git: bool, junit_path: str | None, **flags: Any) -> int:
     """Exit with status 1 if RUN is shown to be slower than BASE by more than the margin, else with 0.
 
     \b
     dyno check after.json --against before.json
     dyno check after.json --against before.json --margin 10% --strict
     """
-    by, margin = _metric_and_margin(flags)
+    by, margin = read_metric_and_margin(flags)
+    if strict and for_git:
+        raise UsageError(f"--strict and {FOR_GIT} exclude each other: an unclear commit is neither good nor bad")
     if junit_path is not None:
         files.check(junit_path)
     check = library.check(run, base, metric=by, margin=margin, strict=strict)
@@ -139,11 +150,23 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
         print(json.dumps(check.to_dict(), indent=2))
     else:
         _print(check.sections, check.lines, flags["as_markdown"])
+    if for_git:
+        return _status_for_git(check)
     if not len(check) and not check.lost:
         return NOTHING
     if check.passed:
         return 0
     return FAILED
+
+
+def _status_for_git(check: library.Check) -> int:
+    """Returns the exit status by which `git bisect run` marks a commit: good, bad, or to be skipped."""
+    if not check.passed:
+        return FAILED
+    states = {row["state"] for row in check.to_dict()["changes"]}
+    if not states or "unclear" in states:
+        return UNTESTABLE
+    return 0
 
 
 @click.command(name="history")
@@ -156,7 +179,7 @@ def history_command(runs: tuple[Path, ...], **flags: object) -> None:
     \b
     dyno history runs/*.json
     """
-    by, margin = _metric_and_margin(flags)
+    by, margin = read_metric_and_margin(flags)
     loaded = [results.load(path) for path in dict.fromkeys(runs)]
     used = None if by is None else metric(by)
     changes, lacking = steps(loaded, used, margin), gaps(loaded, used)
@@ -164,13 +187,14 @@ def history_command(runs: tuple[Path, ...], **flags: object) -> None:
     _print(comparison.history(changes), lines)
 
 
-def _metric_and_margin(flags: dict[str, Any]) -> tuple[str | None, float]:
+def read_metric_and_margin(flags: dict[str, Any], usual: float = MARGIN) -> tuple[str | None, float]:
+    """Returns the metric's name and the margin, which is `usual` unless it is given. Raises UsageError."""
     if flags.get("as_json") and flags.get("as_markdown"):
         raise UsageError("--json and --markdown exclude each other")
     if flags["by"] is not None:
         metric(flags["by"])
     if flags["margin"] is None:
-        return flags["by"], MARGIN
+        return flags["by"], usual
     try:
         return flags["by"], percent(flags["margin"])
     except ValueError as error:

@@ -34,7 +34,7 @@ from dyno.report.tables import answers, sections, side_by_side, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
-from dyno.runner.parent import forecast_time
+from dyno.runner.parent import StopRule, forecast_time
 from dyno.runner.plan import Plan
 from dyno.runner.plan_file import GIB, size
 from dyno.runner.probes import forecast_searches
@@ -315,15 +315,17 @@ def carry_out(
     kept: bool = True,
     within: float | None = None,
     directory: Path | None = None,
+    rule: StopRule | None = None,
 ) -> Run:
     """Executes the plan with a progress display, and prints where the run file is if it is `kept`. `show`: prints
     what an interrupted run has measured. `within`: seconds after which no block is begun. `directory`: the command's
-    output, if it is not the run file. Raises UsageError."""
+    output, if it is not the run file. `rule`: ends a run whose forecast and ending the caller prints itself. Raises
+    UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
         raise UsageError("--resume needs -o RUN, the file to continue")
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and rule is None:
         print_note(_forecast(run_plan))
     elif note := _describe_ignored_requests(run_plan):
         # Not progress: the user requested it.
@@ -333,7 +335,7 @@ def carry_out(
     try:
         with observer() as listener:
             home = root or work_directory.default_root()
-            run = parent.execute(run_plan, file, home, listener, resume, overwrite, STOP_RULE, most, within)
+            run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule or STOP_RULE, most, within)
     except KeyboardInterrupt:
         if completed := _completed_trials(file, target):
             if show is not None:
@@ -357,7 +359,7 @@ def carry_out(
     ]
     for line in dict.fromkeys(risky):
         print_note(line)
-    if text := _describe_ending(run):
+    if rule is None and (text := _describe_ending(run)):
         print(text, file=sys.stderr)
     if kept:
         print(f"Written to {file}", file=sys.stderr)

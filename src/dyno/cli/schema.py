@@ -15,6 +15,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.profile import ProfiledTrial
 from dyno.contracts.settings import unknown_name_message
 from dyno.contracts.value_types import JsonObject
+from dyno.report.bisect_json import Bisection
 from dyno.report.compare_json import Between, ByVersion, Gate, Several, Within
 from dyno.report.show_json import Show
 from dyno.report.why_json import Why
@@ -29,6 +30,7 @@ SCHEMAS: dict[str, tuple[type, ...]] = {
     "show": (Show,),
     "compare": (Within, ByVersion, Between, Several, Gate),
     "why": (Why,),
+    "bisect": (Bisection,),
 }
 """The types of each format. A run file has a line of `run`, and then lines of `trial` and `profile`."""
 
@@ -46,6 +48,7 @@ def schema_command(name: str | None) -> int:
     show     dyno show --json
     compare  dyno compare --json and dyno check --json
     why      dyno why --json
+    bisect   dyno bisect --json
     """
     if name is None:
         click.echo("\n".join(SCHEMAS))

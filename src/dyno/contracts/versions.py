@@ -189,3 +189,10 @@ def choose(engine: str, text: str, known: Iterable[str], line: int) -> list[str]
         if not span or (numbers[: len(low)] >= low and numbers[: len(high)] <= high):
             newest[numbers[:depth]] = version
     return list(newest.values())
+
+
+def list_between(first: str, last: str, known: Iterable[str]) -> list[str]:
+    """Returns two versions and all final ones between them, in the order of their releases."""
+    every = sort_versions([first, last, *(version for version in known if is_final(version))])
+    low, high = sorted((every.index(first), every.index(last)))
+    return every[low : high + 1]

@@ -54,6 +54,20 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
     return all(complete)
 
 
+def update_catalog(spec: EngineSpec) -> list[str]:
+    """Asks the engine's sources for its versions, and returns them. If no source can be asked, returns those of the
+    last time. Raises InstallError if there are none."""
+    assert spec.versions is not None
+    try:
+        known = _list_available(spec.versions.sources)
+    except InstallError:
+        if earlier := versions.read_catalog(spec.name):
+            return earlier
+        raise
+    _write_catalog(spec.name, known)
+    return list(known)
+
+
 def uninstall(installed: InstalledVersion) -> int:
     """Removes an installed version from the cache. Returns the freed bytes."""
     freed = installed.disk_bytes
