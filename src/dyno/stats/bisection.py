@@ -150,13 +150,13 @@ def judge_middle(
     earlier = _estimate([middle[block] - first[block] for block in blocks], look, chance)
     later = _estimate([last[block] - middle[block] for block in blocks], look, chance)
     off_midpoint = _estimate([middle[b] - (first[b] + last[b]) / 2 for b in blocks], look, chance)
-    whole = fmean(last[block] - first[block] for block in blocks)
-    kind = EARLIER if off_midpoint.center.log * whole > 0 else LATER
+    whole = _estimate([last[block] - first[block] for block in blocks], look, chance)
+    kind = EARLIER if off_midpoint.center.log * whole.center.log > 0 else LATER
     part, rest = (earlier, later) if kind == EARLIER else (later, earlier)
     final = last_step[kind == LATER]
-    near = NEAR_MIDPOINT * abs(whole)
+    near = NEAR_MIDPOINT * abs(whole.center.log)
     halves = earlier.shown and later.shown and max(off_midpoint.high, -off_midpoint.low) < near
-    placed = off_midpoint.shown or halves
+    placed = whole.shown and (off_midpoint.shown or halves)
     other = rest if rest.exceeds(margin) else None
     if placed and final and part.is_within(margin):
         return Verdict(ALIKE, look.blocks, part, other)
