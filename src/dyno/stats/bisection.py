@@ -342,12 +342,12 @@ def _name(cell: Cell, names: Mapping[str, str], option: str) -> str:
 
 
 def _raise_missing(run: Run, names: Mapping[str, str], option: str) -> None:
-    """Raises CannotMeasure for a version whose rows have no number, the middle one first."""
+    """Raises CannotMeasure for the first version whose rows have no number."""
     rows = [row for row in summarize(run) if not row.cell.floor]
-    versions = list(names.values())
-    for version in [*versions[1:-1], versions[0], versions[-1]]:
+    for version in names.values():
         own = [row for row in rows if _name(row.cell, names, option) == version]
         if not any(row.valid for row in own):
             why = next((row.why for row in own if row.why), "it has no number")
             raise CannotMeasure(version, why)
+    versions = list(names.values())
     raise CannotMeasure(versions[len(versions) // 2], "it has a number in no place where the others have one")
