@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -11,11 +12,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from madeup import reads, written
+from madeup import a_cell, a_sample, an_attempt, of_cells, reads, written
 from shell import TESTS, Shell, is_one_line, wait_for
 
+from dyno.cli.bisect import Candidates, Measurement
+from dyno.contracts.model import VERSION
+from dyno.options import RunRequest
 from dyno.report.bisect_json import Bisection
 from dyno.results import load
+from dyno.runner.rows import NamedRow
+from dyno.stats.bisection import DIFFERENT, OPEN, Verdict
 
 sys.path.append(str(TESTS.parent / "benchmarks"))
 import bisecting
@@ -127,11 +133,32 @@ def test_equal_versions_name_none(planted: Shell) -> None:
     assert "there is nothing to search for" in ended.out
 
 
-def test_search_that_would_take_too_long_ends_at_once(planted: Shell) -> None:
-    ended = planted.dyno(*bisect("1.0", "1.2", "--margin", "0.01%", "--within", "5s", "-o", "steps"))
+def test_search_without_a_verdict_says_how_to_continue(planted: Shell) -> None:
+    ended = planted.dyno(*bisect("1.0", "1.2", "--margin", "0.01%", "--within", "3s", "-o", "steps"))
     assert ended.status == 1, ended.err
     assert "planted 1.0 and 1.2 can't be told apart in the time: can't tell, needs " in ended.out
     assert "dyno: to continue: dyno bisect selftest" in ended.err and ended.err.rstrip().endswith("--resume")
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "blocks", "goes_on"),
+    [
+        (OPEN, 20, 100.0, True),
+        (OPEN, 2_000, 100.0, False),
+        (OPEN, None, 100.0, False),
+        (OPEN, 2_000, math.inf, True),
+        (DIFFERENT, None, 100.0, False),
+    ],
+)
+def test_search_ends_if_the_verdict_would_take_too_long(
+    kind: str, more: int | None, blocks: float, goes_on: bool, tmp_path: Path
+) -> None:
+    candidates = Candidates(NamedRow("planted", {}, None), VERSION, {"1.0": "1.0"})
+    measurement = Measurement(RunRequest("selftest", within=1_000), candidates, None, tmp_path, False, None)
+    run = of_cells(a_cell(), attempts=tuple(an_attempt(block, a_sample()) for block in range(9)))
+    verdict = Verdict(kind, 9, more=more)
+    cells, _ = measurement.find_undecided(run, blocks, lambda _: {}, lambda _: verdict)
+    assert bool(cells) == goes_on
 
 
 def test_builds_are_rows_of_their_programs(shell: Shell, tmp_path: Path) -> None:

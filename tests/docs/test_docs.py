@@ -38,6 +38,7 @@ from dyno import registry
 from dyno.bundles import bundle
 from dyno.cli import INTERRUPTED
 from dyno.cli import commands as cli
+from dyno.cli import compare as cli_compare
 from dyno.cli import run as cli_run
 from dyno.contracts.engine import EngineSpec
 from dyno.crash import known_results
@@ -83,7 +84,8 @@ def plain(cell: str) -> str:
 
 def test_exit_statuses_are_documented() -> None:
     table = named(sections(read("reference/commands.md"))["Exit status"])
-    assert set(table) == {str(n) for n in (0, cli_run.FAILED, 2, cli_run.NOTHING, INTERRUPTED)}
+    statuses = (0, cli_run.FAILED, 2, cli_run.NOTHING, cli_compare.UNTESTABLE, cli.STOPS_GIT, INTERRUPTED)
+    assert set(table) == {str(status) for status in statuses}
 
 
 # --- formats ------------------------------------------------------------------------------------------------

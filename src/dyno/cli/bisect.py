@@ -21,7 +21,7 @@ from dyno.cli.console import output, print_note
 from dyno.cli.engines import clock
 from dyno.cli.flag_values import NAME, SUITE, split_at_commas, work_option
 from dyno.cli.resuming import resume_command
-from dyno.cli.run import FAILED, NOTHING, RESUME, carry_out, request, run_flags
+from dyno.cli.run import FAILED, NOTHING, carry_out, request, run_flags
 from dyno.cli.suite_flags import add_flags, apply_flags, flags_of, given_values
 from dyno.contracts import versions
 from dyno.contracts.engine import EngineSpec
@@ -102,7 +102,7 @@ class Candidates:
     metavar="DIR",
     help="Directory of run files. Default: SUITE-bisect-DATE-TIME.",
 )
-@RESUME
+@click.option("--resume", is_flag=True, help="Continue an earlier bisection in its directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with a stable schema.")
 @work_option()
 def bisect_command(
@@ -367,7 +367,7 @@ class Measurement:
         def read(run: Run) -> Logs:
             return read_logs(run, versions_by_value, self.candidates.option, self.by)
 
-        rule = StopRule(undecided=lambda run, blocks: self._find_undecided(run, blocks, read, decide))
+        rule = StopRule(undecided=lambda run, blocks: self.find_undecided(run, blocks, read, decide))
         files.directory(str(self.directory))
         words = "_".join(re.sub(r"[^\w.+-]", "-", name) for name in names)
         self.files += 1
@@ -381,7 +381,7 @@ class Measurement:
         resume = self.resume and path.exists()
         return carry_out(made, str(path), self.root, resume, False, kept=False, directory=self.directory, rule=rule)
 
-    def _find_undecided(
+    def find_undecided(
         self, run: Run, blocks: float, read: Callable[[Run], Logs], decide: Callable[[Logs], Verdict]
     ) -> tuple[Collection[int], str]:
         """Returns all cells while the verdict is open, unless it would probably take longer than there is time."""

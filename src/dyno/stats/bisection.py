@@ -150,13 +150,13 @@ def judge_middle(
     earlier = _estimate([middle[block] - first[block] for block in blocks], look, chance)
     later = _estimate([last[block] - middle[block] for block in blocks], look, chance)
     off_midpoint = _estimate([middle[b] - (first[b] + last[b]) / 2 for b in blocks], look, chance)
-    whole = fmean(last[block] - first[block] for block in blocks)
-    kind = EARLIER if off_midpoint.center.log * whole > 0 else LATER
+    whole = _estimate([last[block] - first[block] for block in blocks], look, chance)
+    kind = EARLIER if off_midpoint.center.log * whole.center.log > 0 else LATER
     part, rest = (earlier, later) if kind == EARLIER else (later, earlier)
     final = last_step[kind == LATER]
-    near = NEAR_MIDPOINT * abs(whole)
+    near = NEAR_MIDPOINT * abs(whole.center.log)
     halves = earlier.shown and later.shown and max(off_midpoint.high, -off_midpoint.low) < near
-    placed = off_midpoint.shown or halves
+    placed = whole.shown and (off_midpoint.shown or halves)
     other = rest if rest.exceeds(margin) else None
     if placed and final and part.is_within(margin):
         return Verdict(ALIKE, look.blocks, part, other)
@@ -342,12 +342,12 @@ def _name(cell: Cell, names: Mapping[str, str], option: str) -> str:
 
 
 def _raise_missing(run: Run, names: Mapping[str, str], option: str) -> None:
-    """Raises CannotMeasure for a version whose rows have no number, the middle one first."""
+    """Raises CannotMeasure for the first version whose rows have no number."""
     rows = [row for row in summarize(run) if not row.cell.floor]
-    versions = list(names.values())
-    for version in [*versions[1:-1], versions[0], versions[-1]]:
+    for version in names.values():
         own = [row for row in rows if _name(row.cell, names, option) == version]
         if not any(row.valid for row in own):
             why = next((row.why for row in own if row.why), "it has no number")
             raise CannotMeasure(version, why)
+    versions = list(names.values())
     raise CannotMeasure(versions[len(versions) // 2], "it has a number in no place where the others have one")
