@@ -12,7 +12,8 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
@@ -20,15 +21,27 @@ from pathlib import Path
 from dyno.contracts import versions
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
-from dyno.contracts.versions import CATALOG, RECORD, InstalledVersion, Maven, Source, Wheel, release
+from dyno.contracts.versions import (
+    CATALOG,
+    RECORD,
+    InstalledVersion,
+    Maven,
+    Release,
+    Source,
+    Versions,
+    Wheel,
+    release,
+)
 from dyno.install.programs import COPY, PROJECT, InstallError, new_directory, run
 
 OTHER_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 ONLY_WHEELS = ("--only-binary", ":all:")
 TREE = COPY.replace("copy-dependencies", "tree")
-ANY = "[0,)"
-"""Maven's range of all versions."""
+NONE = "[0,0.0.1)"
+"""A range without versions: Maven fetches the list of versions for it, but no version's description."""
+PREAMBLE, HELP = "project dyno:program:jar:1: ", " -> [Help"
+"""Texts before and after what is wrong in a message of Maven."""
 
 
 def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
@@ -39,14 +52,14 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
     # Reject a bad text before anything is looked up.
     versions.choose(spec.name, text, (), spec.versions.line)
     try:
-        known = _list_available(spec.versions.sources)
+        known = _list_available(spec.versions)
     except InstallError as why:
         say(f"not installed: {why}")
         return False
     chosen = versions.choose(spec.name, text, known, spec.versions.line)
     if not chosen:
         served = versions.choose(spec.name, versions.ALL, known, spec.versions.line)
-        say(f"not installed: there is no version {text}; there are {', '.join(served) or 'none'}")
+        say(f"not installed: there is no version {text}; there are {', '.join(served) or 'none for this machine'}")
         return False
     _write_catalog(spec.name, known)
     # A version that can't be had doesn't keep the others from being installed.
@@ -84,12 +97,13 @@ def _install_one(spec: EngineSpec, version: str, source: Source, say: Callable[[
     return True
 
 
-def _list_available(sources: Sequence[Source]) -> dict[str, Source]:
-    """Returns the source of each version. The first source that has a version serves it. Raises InstallError if no
-    source can be asked."""
+def _list_available(described: Versions) -> dict[str, Source]:
+    """Returns the source of each version. A release line comes from one source, the first that has it, so that its
+    versions were built alike. Raises InstallError if no source can be asked."""
     known = dict[str, Source]()
+    lines = dict[Release, Source]()
     failed = list[InstallError]()
-    for source in sources:
+    for source in described.sources:
         try:
             listed = list(_list_versions(source))
         except InstallError as why:
@@ -99,8 +113,8 @@ def _list_available(sources: Sequence[Source]) -> dict[str, Source]:
             numbers = release(version)
             early = source.earliest and numbers < release(source.earliest)
             late = source.below and numbers >= release(source.below)
-            if numbers and not early and not late:
-                known.setdefault(version, source)
+            if numbers and not early and not late and lines.setdefault(numbers[: described.line], source) == source:
+                known[version] = source
     if not known and failed:
         raise failed[0]
     return known
@@ -197,14 +211,31 @@ def _find_program(into: Path, pattern: str) -> str:
 def _list_artifact(source: Maven) -> list[str]:
     """Returns the versions that the repository's metadata lists."""
     group, name = source.artifact.split(":")
+    failure: InstallError | None = None
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
-        _write_project(work, source.artifact, ANY)
-        # It fetches metadata and descriptions, and no archive.
-        _run_maven(work, TREE)
-    listed = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / name
+        _write_project(work, source.artifact, NONE)
+        try:
+            _run_maven(work, TREE, "-U")
+        except InstallError as why:
+            # It fails in any case. If it reached the repository, the metadata is there.
+            failure = why
+    listed = _local_repository() / Path(*group.split(".")) / name
     texts = [path.read_text(errors="replace") for path in listed.glob("maven-metadata-*.xml")]
-    return [version for text in texts for version in re.findall(r"<version>([^<]+)</version>", text)]
+    found = [version for text in texts for version in re.findall(r"<version>([^<]+)</version>", text)]
+    if not found and failure is not None:
+        raise failure
+    return found
+
+
+def _local_repository() -> Path:
+    """Returns the directory in which Maven has what it fetched: the user's setting, or its default."""
+    maven = Path.home() / ".m2"
+    with suppress(OSError):
+        setting = re.search(r"<localRepository>\s*(\S+)\s*</", (maven / "settings.xml").read_text(errors="replace"))
+        if setting is not None:
+            return Path(setting[1].replace("${user.home}", str(Path.home())))
+    return maven / "repository"
 
 
 def _fetch_artifact(source: Maven, version: str, into: Path) -> tuple[str, dict[str, str]]:
@@ -240,4 +271,12 @@ def _run_maven(work: Path, goal: str, *options: str) -> None:
     if shutil.which("mvn") is None:
         raise InstallError("fetching it needs Maven, and there is no mvn here: apt-get install -y maven")
     # Strict: an archive that differs from its checksum is refused.
-    run(["mvn", "-B", "-q", "-C", goal, *options], work, name="mvn")
+    try:
+        run(["mvn", "-B", "-q", "-C", "-Dstyle.color=never", goal, *options], work, name="mvn")
+    except InstallError as why:
+        errors = [line for line in why.output.splitlines() if PREAMBLE in line]
+        if not errors:
+            raise
+        # Its last lines name pages of help.
+        reason = errors[0].partition(PREAMBLE)[2].partition(HELP)[0]
+        raise InstallError(f"mvn failed: {reason}", why.output) from None

