@@ -17,12 +17,14 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
+from platform import machine
 
 from dyno.contracts import versions
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
 from dyno.contracts.versions import (
     CATALOG,
+    MACHINE,
     RECORD,
     InstalledVersion,
     Maven,
@@ -59,7 +61,7 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
     chosen = versions.choose(spec.name, text, known, spec.versions.line)
     if not chosen:
         served = versions.choose(spec.name, versions.ALL, known, spec.versions.line)
-        say(f"not installed: there is no version {text}; there are {', '.join(served) or 'none for this machine'}")
+        say(f"not installed: there is no version {text}; there are {', '.join(served) or 'none'}")
         return False
     _write_catalog(spec.name, known)
     # A version that can't be had doesn't keep the others from being installed.
@@ -210,11 +212,12 @@ def _find_program(into: Path, pattern: str) -> str:
 
 def _list_artifact(source: Maven) -> list[str]:
     """Returns the versions that the repository's metadata lists."""
-    group, name = source.artifact.split(":")
+    artifact = _name_artifact(source)
+    group, name = artifact.split(":")
     failure: InstallError | None = None
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
-        _write_project(work, source.artifact, NONE)
+        _write_project(work, artifact, NONE)
         try:
             _run_maven(work, TREE, "-U")
         except InstallError as why:
@@ -228,6 +231,18 @@ def _list_artifact(source: Maven) -> list[str]:
     return found
 
 
+def _name_artifact(source: Maven) -> str:
+    """Returns the artifact for this machine. Raises InstallError if there is none."""
+    if MACHINE not in source.artifact:
+        return source.artifact
+    here = machine()
+    name = source.machines.get(here)
+    if name is None:
+        able = ", ".join(source.machines)
+        raise InstallError(f"{source.artifact} has no archive for {here}, but for {able}")
+    return source.artifact.replace(MACHINE, name)
+
+
 def _local_repository() -> Path:
     """Returns the directory in which Maven has what it fetched: the user's setting, or its default."""
     maven = Path.home() / ".m2"
@@ -239,9 +254,10 @@ def _local_repository() -> Path:
 
 
 def _fetch_artifact(source: Maven, version: str, into: Path) -> tuple[str, dict[str, str]]:
+    artifact = _name_artifact(source)
     work = into / "work"
     work.mkdir()
-    _write_project(work, source.artifact, version)
+    _write_project(work, artifact, version)
     _run_maven(work, COPY, f"-DoutputDirectory={work / 'jars'}", "-DexcludeTransitive=true")
     (jar,) = (work / "jars").iterdir()
     digest = sha256(jar.read_bytes()).hexdigest()
@@ -258,7 +274,7 @@ def _fetch_artifact(source: Maven, version: str, into: Path) -> tuple[str, dict[
     for path in content.iterdir():
         shutil.move(path, into)
     shutil.rmtree(work)
-    return _find_program(into, source.program), {f"{source.artifact}:{version}": digest}
+    return _find_program(into, source.program), {f"{artifact}:{version}": digest}
 
 
 def _write_project(work: Path, artifact: str, version: str) -> None:

@@ -29,8 +29,8 @@ def fit_settings(
     path: str, own: Mapping[str, str], requested: Mapping[str, str], find_unknown: FIND
 ) -> FittedSettings:
     """Returns the settings for the program at `path`, which the user or a version named. The path is empty for the
-    program that is installed. `requested` are settings of a tier or the user, and override Dyno's `own`. Raises Refused
-    if the program doesn't have one of them."""
+    program that is installed. `requested` are settings of a tier or the user, and override Dyno's `own`. Raises
+    Refused if the program doesn't have one of them."""
     settings = {**own, **requested}
     if not path:
         return FittedSettings(settings, ())

