@@ -375,5 +375,6 @@ def uninstall_command(engines: tuple[str, ...]) -> int:
         chosen.append((name, [each for each in here if each.version in named]))
     for name, removed in chosen:
         for each in removed:
-            print(f"{name}@{each.version}: removed, {units.size(uninstall(each))}")
+            freed = uninstall(name, each, print)
+            print(f"{name}@{each.version}: removed, {units.size(freed)}")
     return 0

@@ -5,15 +5,19 @@ What a registry says about its files is checked by the tool that fetches them, p
 
 from __future__ import annotations
 
+import fcntl
 import json
+import lzma
+import os
 import re
 import shutil
+import stat
 import sys
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
@@ -45,6 +49,11 @@ NONE = "[0,0.0.1)"
 PREAMBLE, HELP = "project dyno:program:jar:1: ", " -> [Help"
 """Texts before and after what is wrong in a message of Maven."""
 
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError)
+"""Errors of an archive that is incomplete or has another format."""
+LOCK = "lock"
+"""File in the directory of an engine's versions that is locked while one is installed or removed."""
+
 
 def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
     """Installs the versions that the text names, and reports each in a line. Returns whether all of them are there.
@@ -54,7 +63,7 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
     # Reject a bad text before anything is looked up.
     versions.choose(spec.name, text, (), spec.versions.line)
     try:
-        known = _list_available(spec.versions)
+        known = _list_available(spec.versions, say)
     except InstallError as why:
         say(f"not installed: {why}")
         return False
@@ -63,19 +72,38 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
         served = versions.choose(spec.name, versions.ALL, known, spec.versions.line)
         say(f"not installed: there is no version {text}; there are {', '.join(served) or 'none'}")
         return False
-    _write_catalog(spec.name, known)
-    # A version that can't be had doesn't keep the others from being installed.
-    complete = [_install_one(spec, version, known[version], say) for version in chosen]
+    with _lock(spec.name, say):
+        _write_catalog(spec.name, known)
+        # A version that can't be had doesn't keep the others from being installed.
+        complete = [_install_one(spec, version, known[version], say) for version in chosen]
     return all(complete)
 
 
-def uninstall(installed: InstalledVersion) -> int:
-    """Removes an installed version from the cache. Returns the freed bytes."""
-    freed = installed.disk_bytes
-    # Without its record, a version counts as absent, whatever is left of it.
-    (installed.home / RECORD).unlink(missing_ok=True)
-    shutil.rmtree(installed.home, ignore_errors=True)
+def uninstall(engine: str, installed: InstalledVersion, say: Callable[[str], None]) -> int:
+    """Removes an installed version of the engine from the cache. Returns the freed bytes."""
+    with _lock(engine, say):
+        freed = installed.disk_bytes
+        # Without its record, a version counts as absent, whatever is left of it.
+        (installed.home / RECORD).unlink(missing_ok=True)
+        shutil.rmtree(installed.home, ignore_errors=True)
     return freed
+
+
+@contextmanager
+def _lock(engine: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Keeps other processes from installing versions of the engine. Removes what killed installations left behind."""
+    place = versions.root(engine)
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another installation of versions of {engine}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        # `new_directory` gives a directory its final name when it is complete.
+        for left in place.glob(".*/"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
 
 
 def _install_one(spec: EngineSpec, version: str, source: Source, say: Callable[[str], None]) -> bool:
@@ -87,7 +115,9 @@ def _install_one(spec: EngineSpec, version: str, source: Source, say: Callable[[
                 program, digests = _fetch(source, version, into)
                 record = {"program": program, "digests": digests}
                 (into / RECORD).write_text(json.dumps(record))
-        except InstallError as why:
+                if program:
+                    _open_to_servers(into)
+        except (InstallError, OSError, *BROKEN) as why:
             say(f"{version} not installed: {why}")
             return False
         installed = versions.find_installed(spec.name, version)
@@ -99,9 +129,24 @@ def _install_one(spec: EngineSpec, version: str, source: Source, say: Callable[[
     return True
 
 
-def _list_available(described: Versions) -> dict[str, Source]:
+def _open_to_servers(home: Path) -> None:
+    """Lets other users read and run a program, whatever the umask: root's servers run as another user."""
+    if os.geteuid() != 0:
+        return
+    # The directories above are Dyno's: versions of this engine, of all engines, and the cache.
+    for place in home.parents[:3]:
+        place.chmod(place.stat().st_mode | stat.S_IXOTH | stat.S_IXGRP)
+    for path in (home, *home.rglob("*")):
+        if path.is_symlink():
+            continue
+        mode = path.stat().st_mode
+        runs = mode & stat.S_IXUSR
+        path.chmod(mode | stat.S_IRGRP | stat.S_IROTH | runs >> 3 | runs >> 6)
+
+
+def _list_available(described: Versions, say: Callable[[str], None]) -> dict[str, Source]:
     """Returns the source of each version. A release line comes from one source, the first that has it, so that its
-    versions were built alike. Raises InstallError if no source can be asked."""
+    versions were built alike. Reports a source that can't be asked; raises InstallError if none can."""
     known = dict[str, Source]()
     lines = dict[Release, Source]()
     failed = list[InstallError]()
@@ -119,6 +164,8 @@ def _list_available(described: Versions) -> dict[str, Source]:
                 known[version] = source
     if not known and failed:
         raise failed[0]
+    for failure in failed:
+        say(f"some versions can't be looked up: {failure}")
     return known
 
 
@@ -221,7 +268,10 @@ def _list_artifact(source: Maven) -> list[str]:
         try:
             _run_maven(work, TREE, "-U")
         except InstallError as why:
-            # It fails in any case. If it reached the repository, the metadata is there.
+            if not why.output:
+                # There is no Maven.
+                raise
+            # Maven fails in any case. If it reached the repository, the metadata is there.
             failure = why
     listed = _local_repository() / Path(*group.split(".")) / name
     texts = [path.read_text(errors="replace") for path in listed.glob("maven-metadata-*.xml")]
@@ -247,9 +297,9 @@ def _local_repository() -> Path:
     """Returns the directory in which Maven has what it fetched: the user's setting, or its default."""
     maven = Path.home() / ".m2"
     with suppress(OSError):
-        setting = re.search(r"<localRepository>\s*(\S+)\s*</", (maven / "settings.xml").read_text(errors="replace"))
+        setting = re.search(r"<localRepository>([^<]+)<", (maven / "settings.xml").read_text(errors="replace"))
         if setting is not None:
-            return Path(setting[1].replace("${user.home}", str(Path.home())))
+            return Path(setting[1].strip().replace("${user.home}", str(Path.home())))
     return maven / "repository"
 
 

@@ -45,8 +45,8 @@ def places() -> list[Path]:
 PROGRAM = program_option.ServerProgram(
     "PostgreSQL server",
     r"postgres \(PostgreSQL\) (\d+(?:\.\d+)*)",
-    # The setting jit came with version 11.
-    least="11",
+    # The first version that psycopg 3 supports.
+    least="10",
     helpers=("initdb",),
     users=USERS,
     names=("postgres",),
