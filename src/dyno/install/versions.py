@@ -62,6 +62,9 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
         raise UsageError(f"engine {spec.name} has no versions beside the installed one")
     # Reject a bad text before anything is looked up.
     versions.choose(spec.name, text, (), spec.versions.line)
+    if installed := versions.find_installed(spec.name, text):
+        _report(installed, say)
+        return True
     try:
         known = _list_available(spec.versions, say)
     except InstallError as why:
@@ -124,9 +127,13 @@ def _install_one(spec: EngineSpec, version: str, source: Source, say: Callable[[
     if installed is None:
         say(f"{version} not installed: it is not in {versions.home(spec.name, version)}")
         return False
-    downloads = ", ".join(f"{name} sha256:{digest}" for name, digest in installed.digests.items())
-    say(f"{version} ready: {downloads}")
+    _report(installed, say)
     return True
+
+
+def _report(installed: InstalledVersion, say: Callable[[str], None]) -> None:
+    downloads = ", ".join(f"{name} sha256:{digest}" for name, digest in installed.digests.items())
+    say(f"{installed.version} ready: {downloads}")
 
 
 def _open_to_servers(home: Path) -> None:

@@ -13,6 +13,8 @@ from dyno.contracts.sanitize import sanitize
 from dyno.servers.set_option import plain_name
 
 TIMEOUT_SECONDS = 20
+ELLIPSIS = "…"
+LEFT_OUT = Caveat("settings", f"runs without settings of Dyno's that this version doesn't have: {ELLIPSIS}")
 FIND = Callable[[str, Mapping[str, str]], Collection[str]]
 """Function that returns which of the settings the program at this path doesn't have."""
 
@@ -42,13 +44,11 @@ def fit_settings(
     return FittedSettings(kept, tuple(name for name in own if name in unknown))
 
 
-def describe_left_out(server: object) -> Iterator[Caveat]:
-    """Yields the caveat of a server if settings were left out for it."""
-    # A plug-in's server has no such attribute, nor has a server on another machine.
+def describe_left_out(caveat: Caveat, server: object) -> Iterator[Caveat]:
+    """Yields the caveat with the names of the settings, if some were left out for this server."""
+    # A user's server has no such attribute, nor has one on another machine.
     if names := getattr(server, "left_out", ()):
-        yield Caveat(
-            "settings", f"runs without settings of Dyno's that this version doesn't have: {', '.join(names)}"
-        )
+        yield Caveat(caveat.code, caveat.text.replace(ELLIPSIS, ", ".join(names)))
 
 
 def find_rejected(

@@ -18,7 +18,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
 from dyno.contracts.native_load import missing_native
 from dyno.contracts.programs import Program
 from dyno.contracts.settings import Setting
-from dyno.servers import known_settings, listen, namespace, set_option, user_server
+from dyno.servers import listen, namespace, set_option, user_server
 from dyno.servers.listen import LISTEN
 from dyno.servers.loopback import Address
 from dyno.servers.program_option import PROGRAM, JavaProgram, ServerProgram
@@ -152,7 +152,6 @@ class ServerStore(Engine):
             yield set_option.CAVEAT
         if self.server.own:
             yield from self.own_caveats
-            yield from known_settings.describe_left_out(self.server)
         else:
             declared, settings = self.undeclared, self.durability()
             if settings:

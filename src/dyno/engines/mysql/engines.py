@@ -32,6 +32,7 @@ from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
 from dyno.engines.sysbench import explain_missing_program as missing_sysbench
 from dyno.servers import program_option, set_option, user_server
+from dyno.servers.known_settings import LEFT_OUT, describe_left_out
 from dyno.servers.listen import LISTEN, listener
 from dyno.servers.process import KEEPS
 from dyno.servers.server_engine import ServerStore, server_engine
@@ -233,6 +234,7 @@ class InnoDB(ServerStore):
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()
+        yield from describe_left_out(LEFT_OUT, self.server)
         product, _ = self._server_version()
         if product != self._product:
             yield user_server.other_product(self._product.lower(), product)

@@ -25,6 +25,7 @@ from dyno.engines.sysbench import DatabaseTests, run_pgbench, run_tool
 from dyno.engines.sysbench import explain_missing_program as missing_sysbench
 from dyno.host.installation import version
 from dyno.servers import program_option, set_option, user_server
+from dyno.servers.known_settings import LEFT_OUT, describe_left_out
 from dyno.servers.listen import LISTEN, listener
 from dyno.servers.process import KEEPS, program
 from dyno.servers.server_engine import ServerStore, server_engine
@@ -216,6 +217,7 @@ class Postgres(ServerStore):
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()
+        yield from describe_left_out(LEFT_OUT, self.server)
         if self._replicated and self.server.survives:
             yield KEEPS
         elif self._replicated:

@@ -31,7 +31,7 @@ from dyno.engines.redis.counters import COUNTERS
 from dyno.engines.redis.resp import CLIENTS, Client, ConnectionArguments, connect, library, uses_tls
 from dyno.host.installation import version
 from dyno.servers import listen, namespace, program_option, set_option, user_server
-from dyno.servers.known_settings import find_rejected, fit_settings
+from dyno.servers.known_settings import LEFT_OUT, describe_left_out, find_rejected, fit_settings
 from dyno.servers.listen import Listener
 from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
@@ -289,6 +289,7 @@ class Keyspace(ServerStore):
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()
+        yield from describe_left_out(LEFT_OUT, self.server)
         if self.server.own and self.tier is not Tier.VOLATILE:
             yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
         product, _ = self._product()
