@@ -11,9 +11,11 @@ DEMO := demo
 # Two test processes, each with a file of tests at a time, in the order of tests/conftest.py. Tests marked serial measure,
 # and run before the others.
 WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
+# Versions of servers that the tests start: exact ones, which need no look-up once they are installed.
+VERSIONS := postgresql@17.11.0 mariadb@11.4.5
 # Servers that the tests start, and engines with an interpreter of their own.
 SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse cassandra \
-	sysbench versitygw minio
+	sysbench versitygw minio $(VERSIONS)
 # No bytecode: most modules are never imported.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 

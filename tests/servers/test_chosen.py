@@ -39,7 +39,7 @@ OLD = {
     "mysql": "mysqld  Ver 5.7.44 for Linux on x86_64 (MySQL Community Server (GPL))",
     "nginx": "nginx version: nginx/1.18.0",
     "postgresql": "postgres (PostgreSQL) 9.6.24",
-    "redis": "Redis server v=6.2.14 sha=00000000:0 malloc=jemalloc-5.1.0 bits=64",
+    "redis": "Redis server v=6.0.20 sha=00000000:0 malloc=jemalloc-5.1.0 bits=64",
 }
 every_server = pytest.mark.parametrize("engine", SAYS)
 

@@ -4,7 +4,7 @@ import click
 
 from dyno.cli import flag_values
 from dyno.cli.flag_values import output_option, work_option
-from dyno.cli.run import OVERWRITE, RESUME, request, run_command, run_flags
+from dyno.cli.run import CONFIRMED, OVERWRITE, RESUME, request, run_command, run_flags
 from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
 from dyno.options import SEARCHED
@@ -24,6 +24,7 @@ HELP = {
 @output_option("Run file to write. Default: SUITE-DATE-TIME.json.", "RUN")
 @RESUME
 @OVERWRITE
+@CONFIRMED
 @click.option("--prices", "table", type=flag_values.PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
 @work_option()

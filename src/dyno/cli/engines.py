@@ -140,14 +140,20 @@ def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], cons
                 _settings(settings, console)
 
 
-def print_versions(chosen: Sequence[EngineSpec], console: Console) -> None:
-    """Prints the versions of engines in the cache."""
-    rows = [
-        (f"{spec.name}{VERSIONED}{each.version}", units.size(each.disk_bytes))
-        for spec in chosen
-        if spec.versions is not None
-        for each in versions.list_installed(spec.name)
-    ]
+def print_versions(chosen: Sequence[EngineSpec], console: Console, text: str = "") -> None:
+    """Prints the versions of engines in the cache: all, or those that `text` names. Raises UsageError if an engine
+    has none of that name."""
+    rows = []
+    for spec in chosen:
+        here = [] if spec.versions is None else versions.list_installed(spec.name)
+        if text:
+            line = 0 if spec.versions is None else spec.versions.line
+            named = versions.choose(spec.name, text, [each.version for each in here], line)
+            if not named:
+                installs = f"dyno install {spec.name}{VERSIONED}{text}"
+                raise UsageError(f"engine {spec.name}{VERSIONED}{text} is not installed: {installs}")
+            here = [each for each in here if each.version in named]
+        rows += [(f"{spec.name}{VERSIONED}{each.version}", units.size(each.disk_bytes)) for each in here]
     if rows:
         console.print(Text("\nVersions in the cache (`dyno uninstall ENGINE@VERSION` removes one)", "bold"))
         table(("version", "size"), rows, console)
@@ -241,6 +247,7 @@ def list_command(what: str | None, crash: Path | None) -> None:
         from dyno.crash import results
 
         rows = results.load(crash)[1]
+    what, _, version = (None, "", "") if what is None else what.partition(VERSIONED)
     suites, engines = list(registry.suites()), list(registry.engines())
     shown_suites = [suite for suite in suites if what in (None, SUITES, suite.name)]
     shown_engines = [spec for spec in engines if what in (None, ENGINES, spec.name)]
@@ -266,7 +273,7 @@ def list_command(what: str | None, crash: Path | None) -> None:
     if what is not None and shown_engines:
         print_engines(shown_engines, served, console)
     if shown_engines:
-        print_versions(shown_engines, console)
+        print_versions(shown_engines, console, version)
     if what is not None:
         names = [spec.name for spec in shown_engines]
     else:
@@ -368,5 +375,6 @@ def uninstall_command(engines: tuple[str, ...]) -> int:
         chosen.append((name, [each for each in here if each.version in named]))
     for name, removed in chosen:
         for each in removed:
-            print(f"{name}@{each.version}: removed, {units.size(uninstall(each))}")
+            freed = uninstall(name, each, print)
+            print(f"{name}@{each.version}: removed, {units.size(freed)}")
     return 0

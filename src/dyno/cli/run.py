@@ -169,6 +169,7 @@ PASSWORD_SHOWN = (
 )
 RESUME = click.option("--resume", is_flag=True, help="Continue an interrupted run in the run file.")
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
+CONFIRMED = click.option("--yes", "confirmed", is_flag=True, help="Measure more than 12 versions of an engine, too.")
 
 
 @click.command(name="run")
@@ -193,7 +194,7 @@ OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace the run file
 @click.option("--all", "whole", is_flag=True, help="Print every table at the end: intervals, latencies and doubts.")
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
-@click.option("--yes", "confirmed", is_flag=True, help="Measure more than 12 versions of an engine, too.")
+@CONFIRMED
 @click.option("--fleet", metavar="SCHEDULER", help="Run the whole plan on each machine of this scheduler of Dask.")
 @work_option()
 def run_command(

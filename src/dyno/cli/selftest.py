@@ -31,7 +31,7 @@ from dyno.host.process import nothing_left
 from dyno.report.outcomes import CRASHES, TIERS
 from dyno.runner import work_directory
 from dyno.runner.engine_row import check_tier
-from dyno.runner.rows import split_engines, tier_named
+from dyno.runner.rows import split_versions, tier_named
 from dyno.selftest import conformance, run_checks, select_checks
 from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, ConformanceResult
 from dyno.selftest.flushes import WRONG, claims, proofs
@@ -132,14 +132,17 @@ def _tiers(work: Path, flags: Mapping[str, Any]) -> int:
 def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | None) -> int:
     """Check the answers of ENGINE with the conformance suites of all its ports.
 
-    ENGINE is a name, or NAME:OPTION=VALUE+OPTION=VALUE. A check passes, is a declared gap (unsupported, upstream or
-    todo, with the reason), or fails. Exit status: 0, or 1 if a check failed, or 3 if none could be run.
+    ENGINE is NAME, NAME@VERSION or NAME:OPTION=VALUE+OPTION=VALUE. A check passes, is a declared gap (unsupported,
+    upstream or todo, with the reason), or fails. Exit status: 0, or 1 if a check failed, or 3 if none could be run.
     """
-    ((_, row),) = split_engines([engine])
+    named = [row for _, row in split_versions([engine])]
+    if len(named) != 1:
+        raise UsageError(f"one version is checked at a time: {', '.join(row.asked for row in named)}")
+    (row,) = named
     spec = registry.engine(row.name)
     # With the options of all ports: each port uses its own.
-    of_ports = {option.name: option for port in spec.ports.values() for option in port.options}
-    options = replace(spec, options=(*spec.options, *of_ports.values())).resolve(row.options)
+    of_ports = {option.name: option for port in spec.ports for option in spec.reduce_to_port(port).options}
+    options = replace(spec, options=tuple(of_ports.values())).resolve(row.options)
     if spec.floor:
         raise UsageError(f"engine {spec.name} is a null engine: it does nothing, so there are no answers to check")
     checked_tier = row.tier or (spec.default_tier if tier is None else tier_named(tier))

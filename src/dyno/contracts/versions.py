@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dyno.contracts.model import UsageError
@@ -30,6 +31,10 @@ CATALOG = "catalog.json"
 BLOCK = 512
 """Bytes of the unit in which Linux counts the blocks of a file."""
 Release = tuple[int, ...]
+
+
+MACHINE = "{machine}"
+"""Text in the name of an artifact for the name of the machine."""
 
 
 class Wheel(NamedTuple):
@@ -51,11 +56,13 @@ class Maven(NamedTuple):
     """Versions of a program as an archive within a jar of a Maven repository."""
 
     artifact: str
-    """'group:name'."""
+    """'group:name', with `MACHINE` in place of the machine's name, if that is a part of it."""
     archive: str
     """Path of the archive in the jar, as a glob pattern: '*.txz'. Empty: the jar's own files."""
     program: str
     """Path of the server's program in the archive, as a glob pattern: 'bin/postgres'."""
+    machines: Mapping[str, str] = MappingProxyType({})
+    """Names of the machines that have archives, by their names in Python."""
     earliest: str = ""
     below: str = ""
 

@@ -5,30 +5,54 @@ What a registry says about its files is checked by the tool that fetches them, p
 
 from __future__ import annotations
 
+import fcntl
 import json
+import lzma
+import os
 import re
 import shutil
+import stat
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
+from platform import machine
 
 from dyno.contracts import versions
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
-from dyno.contracts.versions import CATALOG, RECORD, InstalledVersion, Maven, Source, Wheel, release
+from dyno.contracts.versions import (
+    CATALOG,
+    MACHINE,
+    RECORD,
+    InstalledVersion,
+    Maven,
+    Release,
+    Source,
+    Versions,
+    Wheel,
+    release,
+)
 from dyno.install.programs import COPY, PROJECT, InstallError, new_directory, run
 
 OTHER_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 ONLY_WHEELS = ("--only-binary", ":all:")
 TREE = COPY.replace("copy-dependencies", "tree")
-ANY = "[0,)"
-"""Maven's range of all versions."""
+NONE = "[0,0.0.1)"
+"""A range without versions: Maven fetches the list of versions for it, but no version's description."""
+PREAMBLE, HELP = "project dyno:program:jar:1: ", " -> [Help"
+"""Texts before and after what is wrong in a message of Maven."""
+
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError)
+"""Errors of an archive that is incomplete or has another format."""
+LOCK = "lock"
+"""File in the directory of an engine's versions that is locked while one is installed or removed."""
 
 
 def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
@@ -38,8 +62,11 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
         raise UsageError(f"engine {spec.name} has no versions beside the installed one")
     # Reject a bad text before anything is looked up.
     versions.choose(spec.name, text, (), spec.versions.line)
+    if installed := versions.find_installed(spec.name, text):
+        _report(installed, say)
+        return True
     try:
-        known = _list_available(spec.versions.sources)
+        known = _list_available(spec.versions, say)
     except InstallError as why:
         say(f"not installed: {why}")
         return False
@@ -48,9 +75,10 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
         served = versions.choose(spec.name, versions.ALL, known, spec.versions.line)
         say(f"not installed: there is no version {text}; there are {', '.join(served) or 'none'}")
         return False
-    _write_catalog(spec.name, known)
-    # A version that can't be had doesn't keep the others from being installed.
-    complete = [_install_one(spec, version, known[version], say) for version in chosen]
+    with _lock(spec.name, say):
+        _write_catalog(spec.name, known)
+        # A version that can't be had doesn't keep the others from being installed.
+        complete = [_install_one(spec, version, known[version], say) for version in chosen]
     return all(complete)
 
 
@@ -68,13 +96,31 @@ def update_catalog(spec: EngineSpec) -> list[str]:
     return list(known)
 
 
-def uninstall(installed: InstalledVersion) -> int:
-    """Removes an installed version from the cache. Returns the freed bytes."""
-    freed = installed.disk_bytes
-    # Without its record, a version counts as absent, whatever is left of it.
-    (installed.home / RECORD).unlink(missing_ok=True)
-    shutil.rmtree(installed.home, ignore_errors=True)
+def uninstall(engine: str, installed: InstalledVersion, say: Callable[[str], None]) -> int:
+    """Removes an installed version of the engine from the cache. Returns the freed bytes."""
+    with _lock(engine, say):
+        freed = installed.disk_bytes
+        # Without its record, a version counts as absent, whatever is left of it.
+        (installed.home / RECORD).unlink(missing_ok=True)
+        shutil.rmtree(installed.home, ignore_errors=True)
     return freed
+
+
+@contextmanager
+def _lock(engine: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Keeps other processes from installing versions of the engine. Removes what killed installations left behind."""
+    place = versions.root(engine)
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another installation of versions of {engine}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        # `new_directory` gives a directory its final name when it is complete.
+        for left in place.glob(".*/"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
 
 
 def _install_one(spec: EngineSpec, version: str, source: Source, say: Callable[[str], None]) -> bool:
@@ -86,24 +132,46 @@ def _install_one(spec: EngineSpec, version: str, source: Source, say: Callable[[
                 program, digests = _fetch(source, version, into)
                 record = {"program": program, "digests": digests}
                 (into / RECORD).write_text(json.dumps(record))
-        except InstallError as why:
+                if program:
+                    _open_to_servers(into)
+        except (InstallError, OSError, *BROKEN) as why:
             say(f"{version} not installed: {why}")
             return False
         installed = versions.find_installed(spec.name, version)
     if installed is None:
         say(f"{version} not installed: it is not in {versions.home(spec.name, version)}")
         return False
-    downloads = ", ".join(f"{name} sha256:{digest}" for name, digest in installed.digests.items())
-    say(f"{version} ready: {downloads}")
+    _report(installed, say)
     return True
 
 
-def _list_available(sources: Sequence[Source]) -> dict[str, Source]:
-    """Returns the source of each version. The first source that has a version serves it. Raises InstallError if no
-    source can be asked."""
+def _report(installed: InstalledVersion, say: Callable[[str], None]) -> None:
+    downloads = ", ".join(f"{name} sha256:{digest}" for name, digest in installed.digests.items())
+    say(f"{installed.version} ready: {downloads}")
+
+
+def _open_to_servers(home: Path) -> None:
+    """Lets other users read and run a program, whatever the umask: root's servers run as another user."""
+    if os.geteuid() != 0:
+        return
+    # The directories above are Dyno's: versions of this engine, of all engines, and the cache.
+    for place in home.parents[:3]:
+        place.chmod(place.stat().st_mode | stat.S_IXOTH | stat.S_IXGRP)
+    for path in (home, *home.rglob("*")):
+        if path.is_symlink():
+            continue
+        mode = path.stat().st_mode
+        runs = mode & stat.S_IXUSR
+        path.chmod(mode | stat.S_IRGRP | stat.S_IROTH | runs >> 3 | runs >> 6)
+
+
+def _list_available(described: Versions, say: Callable[[str], None]) -> dict[str, Source]:
+    """Returns the source of each version. A release line comes from one source, the first that has it, so that its
+    versions were built alike. Reports a source that can't be asked; raises InstallError if none can."""
     known = dict[str, Source]()
+    lines = dict[Release, Source]()
     failed = list[InstallError]()
-    for source in sources:
+    for source in described.sources:
         try:
             listed = list(_list_versions(source))
         except InstallError as why:
@@ -113,10 +181,12 @@ def _list_available(sources: Sequence[Source]) -> dict[str, Source]:
             numbers = release(version)
             early = source.earliest and numbers < release(source.earliest)
             late = source.below and numbers >= release(source.below)
-            if numbers and not early and not late:
-                known.setdefault(version, source)
+            if numbers and not early and not late and lines.setdefault(numbers[: described.line], source) == source:
+                known[version] = source
     if not known and failed:
         raise failed[0]
+    for failure in failed:
+        say(f"some versions can't be looked up: {failure}")
     return known
 
 
@@ -210,21 +280,55 @@ def _find_program(into: Path, pattern: str) -> str:
 
 def _list_artifact(source: Maven) -> list[str]:
     """Returns the versions that the repository's metadata lists."""
-    group, name = source.artifact.split(":")
+    artifact = _name_artifact(source)
+    group, name = artifact.split(":")
+    failure: InstallError | None = None
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
-        _write_project(work, source.artifact, ANY)
-        # It fetches metadata and descriptions, and no archive.
-        _run_maven(work, TREE)
-    listed = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / name
+        _write_project(work, artifact, NONE)
+        try:
+            _run_maven(work, TREE, "-U")
+        except InstallError as why:
+            if not why.output:
+                # There is no Maven.
+                raise
+            # Maven fails in any case. If it reached the repository, the metadata is there.
+            failure = why
+    listed = _local_repository() / Path(*group.split(".")) / name
     texts = [path.read_text(errors="replace") for path in listed.glob("maven-metadata-*.xml")]
-    return [version for text in texts for version in re.findall(r"<version>([^<]+)</version>", text)]
+    found = [version for text in texts for version in re.findall(r"<version>([^<]+)</version>", text)]
+    if not found and failure is not None:
+        raise failure
+    return found
+
+
+def _name_artifact(source: Maven) -> str:
+    """Returns the artifact for this machine. Raises InstallError if there is none."""
+    if MACHINE not in source.artifact:
+        return source.artifact
+    here = machine()
+    name = source.machines.get(here)
+    if name is None:
+        able = ", ".join(source.machines)
+        raise InstallError(f"{source.artifact} has no archive for {here}, but for {able}")
+    return source.artifact.replace(MACHINE, name)
+
+
+def _local_repository() -> Path:
+    """Returns the directory in which Maven has what it fetched: the user's setting, or its default."""
+    maven = Path.home() / ".m2"
+    with suppress(OSError):
+        setting = re.search(r"<localRepository>([^<]+)<", (maven / "settings.xml").read_text(errors="replace"))
+        if setting is not None:
+            return Path(setting[1].strip().replace("${user.home}", str(Path.home())))
+    return maven / "repository"
 
 
 def _fetch_artifact(source: Maven, version: str, into: Path) -> tuple[str, dict[str, str]]:
+    artifact = _name_artifact(source)
     work = into / "work"
     work.mkdir()
-    _write_project(work, source.artifact, version)
+    _write_project(work, artifact, version)
     _run_maven(work, COPY, f"-DoutputDirectory={work / 'jars'}", "-DexcludeTransitive=true")
     (jar,) = (work / "jars").iterdir()
     digest = sha256(jar.read_bytes()).hexdigest()
@@ -241,7 +345,7 @@ def _fetch_artifact(source: Maven, version: str, into: Path) -> tuple[str, dict[
     for path in content.iterdir():
         shutil.move(path, into)
     shutil.rmtree(work)
-    return _find_program(into, source.program), {f"{source.artifact}:{version}": digest}
+    return _find_program(into, source.program), {f"{artifact}:{version}": digest}
 
 
 def _write_project(work: Path, artifact: str, version: str) -> None:
@@ -254,4 +358,12 @@ def _run_maven(work: Path, goal: str, *options: str) -> None:
     if shutil.which("mvn") is None:
         raise InstallError("fetching it needs Maven, and there is no mvn here: apt-get install -y maven")
     # Strict: an archive that differs from its checksum is refused.
-    run(["mvn", "-B", "-q", "-C", goal, *options], work, name="mvn")
+    try:
+        run(["mvn", "-B", "-q", "-C", "-Dstyle.color=never", goal, *options], work, name="mvn")
+    except InstallError as why:
+        errors = [line for line in why.output.splitlines() if PREAMBLE in line]
+        if not errors:
+            raise
+        # Its last lines name pages of help.
+        reason = errors[0].partition(PREAMBLE)[2].partition(HELP)[0]
+        raise InstallError(f"mvn failed: {reason}", why.output) from None

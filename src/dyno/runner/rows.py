@@ -330,6 +330,20 @@ def split_engines(texts: Iterable[EngineEntry]) -> Iterator[tuple[EngineEntry, N
         yield text, parse_entry(text)
 
 
+def split_versions(texts: Iterable[EngineEntry]) -> Iterator[tuple[str, NamedRow]]:
+    """Yields each entry and its parsed form, once for each installed version that it names. Raises UsageError for an
+    unknown engine, or for a version that isn't installed."""
+    for text, named in split_engines(texts):
+        if VERSION not in named.options:
+            yield str(text), named
+            continue
+        missing = list[str]()
+        for row in _choose_versions(registry.engine(named.name), named, missing):
+            yield row.asked, row
+        if missing:
+            raise UsageError(missing[0])
+
+
 def tier_named(name: str) -> Tier:
     """Returns the tier of this name. If there is none, raises UsageError, which suggests the nearest name."""
     try:

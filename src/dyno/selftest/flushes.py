@@ -19,7 +19,7 @@ from dyno.host import interpreters
 from dyno.host.process import nothing_left, own_session
 from dyno.options import RunRequest
 from dyno.runner import plan
-from dyno.runner.rows import split_engines
+from dyno.runner.rows import split_versions
 from dyno.selftest import trace
 from dyno.selftest.trace import TraceSummary
 
@@ -93,13 +93,13 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierCla
         every = [claim for suite, spec in provable.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
     wanted: list[TierClaim] = []
-    for text, named in split_engines(dict.fromkeys(engines)):
+    for text, named in split_versions(dict.fromkeys(engines)):
         if named.name not in provable:
             raise UsageError(
                 f"engine {named.name} has no port of a suite that proves tiers; {closest_match(named.name, provable)}"
             )
         own = tier if named.tier is None else named.tier.value
-        wanted += _claims(*provable[named.name], str(text), named.options, own)
+        wanted += _claims(*provable[named.name], text, named.options, own)
     return wanted
 
 

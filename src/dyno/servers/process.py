@@ -36,6 +36,8 @@ class Process:
     """
 
     own = True
+    left_out: tuple[str, ...] = ()
+    """Names of Dyno's own settings that this version of the program doesn't have."""
 
     def __init__(
         self,
@@ -246,6 +248,7 @@ class Cluster(Nodes, Generic[Node]):
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
+        self.left_out: tuple[str, ...] = getattr(self.nodes[0], "left_out", ())
 
     def start(self) -> None:
         """Starts the nodes that don't run. If a node doesn't start, kills all nodes and raises Refused."""

@@ -18,11 +18,11 @@ CAVEAT = Caveat(SET, "has settings that you gave: that it gives its tier with th
 
 def setting(what: str, ours: Iterable[str], whose: str = "a server of Dyno's own") -> Setting:
     """Returns the option; messages call the settings `what`. Settings in `ours` are Dyno's, and refused."""
-    reserved = {_plain(name) for name in ours}
+    reserved = {plain_name(name) for name in ours}
 
     def parse(text: str) -> Value:
         for name in pairs(text):
-            if _plain(name) in reserved:
+            if plain_name(name) in reserved:
                 raise ValueError(f"{name} is not to be set here: the tier, another option or Dyno decides it")
         return text
 
@@ -88,8 +88,9 @@ def refuse_options(options: Mapping[str, Value]) -> str | None:
 
 def sets(options: Mapping[str, Value], name: str) -> bool:
     """Returns whether the user's settings contain the setting `name`, in any spelling."""
-    return _plain(name) in map(_plain, get_settings(options))
+    return plain_name(name) in map(plain_name, get_settings(options))
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Returns the name as servers compare it: MariaDB takes - for _, and PostgreSQL any case."""
     return name.lower().replace("-", "_")

