@@ -302,7 +302,7 @@ def _list_known(spec: EngineSpec) -> list[str]:
         able = ", ".join(each.name for each in registry.engines() if each.versions is not None)
         raise UsageError(f"engine {spec.name} has no versions beside the installed one; these have: {able}")
     try:
-        return update_catalog(spec)
+        return update_catalog(spec, print_note)
     except InstallError as why:
         raise UsageError(f"engine {spec.name}: its versions can't be listed: {why}") from None
 

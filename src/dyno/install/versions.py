@@ -82,17 +82,18 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
     return all(complete)
 
 
-def update_catalog(spec: EngineSpec) -> list[str]:
+def update_catalog(spec: EngineSpec, say: Callable[[str], None]) -> list[str]:
     """Asks the engine's sources for its versions, and returns them. If no source can be asked, returns those of the
     last time. Raises InstallError if there are none."""
     assert spec.versions is not None
     try:
-        known = _list_available(spec.versions.sources)
+        known = _list_available(spec.versions, say)
     except InstallError:
         if earlier := versions.read_catalog(spec.name):
             return earlier
         raise
-    _write_catalog(spec.name, known)
+    with _lock(spec.name, say):
+        _write_catalog(spec.name, known)
     return list(known)
 
 
