@@ -159,6 +159,15 @@ def print_versions(chosen: Sequence[EngineSpec], console: Console, text: str = "
         table(("version", "size"), rows, console)
 
 
+def print_cache_size(engines: Sequence[EngineSpec], console: Console) -> None:
+    """Prints how many versions of engines are in the cache, if any, and their size."""
+    installed = [each for spec in engines if spec.versions for each in versions.list_installed(spec.name)]
+    if installed:
+        size = units.size(sum(each.disk_bytes for each in installed))
+        count = f"{len(installed)} version{'s' * (len(installed) > 1)}"
+        print_sentence(Text(f"{count} of engines in the cache, {size}: `dyno list engines` shows each."), console)
+
+
 def _state(spec: EngineSpec) -> tuple[str, str]:
     """Returns the state of an engine here, and the style of this text."""
     if spec.find_missing_modules():
@@ -272,7 +281,9 @@ def list_command(what: str | None, crash: Path | None) -> None:
             print_states([spec for spec in engines if suite.name in served[spec.name]], served, console, suite.name)
     if what is not None and shown_engines:
         print_engines(shown_engines, served, console)
-    if shown_engines:
+    if what is None:
+        print_cache_size(shown_engines, console)
+    elif shown_engines:
         print_versions(shown_engines, console, version)
     if what is not None:
         names = [spec.name for spec in shown_engines]
