@@ -126,7 +126,6 @@ FACTS = {
     ],
     "bisect": [
         r"as much CPU time +FAIL",
-        r"more CPU time of its own",
         r"is the first bad commit",
         r"Change 6",
     ],
