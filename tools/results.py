@@ -23,12 +23,13 @@ from pages.text import DOCS, by_hand, table
 
 from dyno import registry, results
 from dyno.bundles.bundle import RUN_FILE, pack
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import VERSION, UsageError
 from dyno.published import Experiment
 from dyno.report.replicate import replica, verdicts
-from dyno.report.tables import notes, sections, text
+from dyno.report.tables import notes, sections, text, versions
 from dyno.results import Run
 from dyno.stats import findings
+from dyno.stats.versions import compare_versions
 
 FOLDER = DOCS / "results"
 INDEX = "index"
@@ -44,7 +45,7 @@ def page(name: str, run: Run) -> str:
     measured = f"Measured on {_day(run)}: [run file]({name}.json)"
     if experiment is None:
         plan = f"[plan]({name}.toml). To repeat it: `dyno run {name}.toml`."
-        return "\n\n".join([f"{measured}, {plan}", text.as_markdown(run)])
+        return "\n\n".join([f"{measured}, {plan}", *_compare_versions(run), text.as_markdown(run)])
     preset = replica.size(experiment, run)
     size = ""
     if preset is not None:
@@ -54,6 +55,14 @@ def page(name: str, run: Run) -> str:
         size += f" --samples {run.plan.samples}"
     repeat = f"To repeat it: `dyno replicate {experiment.name}{size}`."
     return "\n\n".join([f"{measured}. {repeat}", sections.markdown(replica.sections(experiment, run))])
+
+
+def _compare_versions(run: Run) -> list[str]:
+    """Returns the comparison of the versions of engines, if the run has any."""
+    if not any(VERSION in cell.options for cell in run.cells):
+        return []
+    of = compare_versions(run)
+    return [sections.markdown(versions.list_sections(run, of), versions.summarize_versions(run, of))]
 
 
 def index(runs: dict[str, Run]) -> str:
