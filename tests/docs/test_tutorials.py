@@ -80,6 +80,7 @@ SHORTER = {
     "a-gate": {"budget = 0.1": "budget = 0.02", "base head head base base head head base": "base head"},
     "python-and-notebooks": {"samples=3": "samples=1", "budget=0.2": "budget=0.02"},
     "bisect": {},
+    "upgrade": {"samples = 6": "samples = 2", "budget = 0.3": "budget = 0.05", "rows = 200_000": "rows = 2_000"},
 }
 """For each tutorial, parts of its text and what replaces them in `make test`. `make nightly` replaces nothing."""
 # For each tutorial, what its output must contain, in this order.
@@ -129,11 +130,18 @@ FACTS = {
         r"is the first bad commit",
         r"Change 6",
     ],
+    "upgrade": [
+        r"1\.1\.3 ready: duckdb 1\.1\.3 sha256:\w{64}",
+        r"duckdb 1\.2\.2 +\d",
+        r"against 1\.1\.3, the oldest",
+        r"duckdb \(process\), history: ",
+        r"duckdb 1\.4\.\d",
+    ],
 }
 
 
-def test_eleven_tutorials_have_facts_and_moderate_length() -> None:
-    assert {page.stem for page in PAGES} == set(FACTS) == set(SHORTER) and len(PAGES) == 11
+def test_twelve_tutorials_have_facts_and_moderate_length() -> None:
+    assert {page.stem for page in PAGES} == set(FACTS) == set(SHORTER) and len(PAGES) == 12
     for page in PAGES:
         assert 300 <= len(contents(page).split()) <= 750, page.stem
 
