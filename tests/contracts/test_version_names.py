@@ -52,6 +52,7 @@ def test_text_names_versions(text: str, named: list[str]) -> None:
 def test_release_line_may_be_one_number() -> None:
     assert versions.choose("postgresql", "12..17", POSTGRESQL, 1) == ["12.22.0", "14.20.0", "17.2.0"]
     assert versions.choose("postgresql", "9.6", POSTGRESQL, 1) == ["9.6.24"]
+    assert versions.choose("postgresql", "9.6..12", (*POSTGRESQL, "10.1.0"), 1) == ["9.6.24", "10.23.0", "12.22.0"]
 
 
 @pytest.mark.parametrize("text", ["", "latest", "1.0..", "..2.0", "1.0..x"])

@@ -189,7 +189,8 @@ def choose(engine: str, text: str, known: Iterable[str], line: int) -> list[str]
         return matching[-1:]
     if span and high[: len(low)] < low[: len(high)]:
         raise UsageError(f"engine {engine}@{text}: the first version is later than the last: {last}{SPAN}{first}")
-    depth = max(line, len(low), len(high))
+    # Patches are listed between two patches only.
+    depth = max(line, min(len(low), len(high)))
     newest: dict[Release, str] = {}
     for version in ordered:
         numbers = release(version)
