@@ -196,7 +196,10 @@ def _title_versions(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 def make_versions_family(series: Sequence[Sequence[Speeds]], looks: int = 1) -> Family:
     """Returns the family of all comparisons within series of speeds: of neighbouring groups, and of pairs."""
-    comparisons = sum(math.comb(len(rows) + 1, 3) + math.comb(len(rows), 2) for rows in series)
+    # Two neighbours are a pair, and two groups as well.
+    comparisons = sum(
+        math.comb(len(rows) + 1, 3) + math.comb(len(rows), 2) - (len(rows) - 1) for rows in series if rows
+    )
     return make_family([pair_centers(rows) for rows in sample_tables(series)], comparisons, looks)
 
 
