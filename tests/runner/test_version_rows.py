@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell import Shell, small
 
 from dyno.contracts import versions
 from dyno.contracts.model import UsageError
@@ -114,3 +115,21 @@ def test_damaged_version_counts_as_absent(cache: Path) -> None:
     (versions.home("lmdb", "1.6.2") / versions.RECORD).write_text("{")
     with pytest.raises(UsageError, match=r"lmdb@1\.6 is not installed"):
         make("lmdb@1.6")
+
+
+def test_many_versions_want_confirmation(cache: Path, shell: Shell) -> None:
+    add("lmdb", *(f"1.{minor}.0" for minor in range(13)))
+    shell.given = {"XDG_CACHE_HOME": str(cache.parents[1])}
+    words = ("run", "records", "-e", "lmdb@all", "--samples", "1")
+    ended = shell.run_here(*words)
+    assert ended.status == 2 and "13 versions of engine lmdb: add --yes to measure, or --dry-run" in ended.err
+    assert "lmdb 1.12.0" in shell.run_here(*words, "--dry-run").out
+    assert "13 versions of engines in the cache" in shell.run_here("list").out
+
+
+@pytest.mark.usefixtures("processes")
+def test_report_says_which_versions_were_left_out(cache: Path, shell: Shell) -> None:
+    shell.given = {"XDG_CACHE_HOME": str(cache.parents[1])}
+    ended = shell.dyno("run", "records", "-e", "memory,lmdb@9", *small(), "-o", shell.file)
+    assert ended.status == 0, ended.err
+    assert "Not measured\n  engine lmdb@9 is not installed: dyno install lmdb@9" in ended.out
