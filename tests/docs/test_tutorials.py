@@ -80,7 +80,7 @@ SHORTER = {
     "a-gate": {"budget = 0.1": "budget = 0.02", "base head head base base head head base": "base head"},
     "python-and-notebooks": {"samples=3": "samples=1", "budget=0.2": "budget=0.02"},
     "bisect": {},
-    "upgrade": {"samples = 6": "samples = 2", "budget = 0.3": "budget = 0.05", "rows = 200_000": "rows = 2_000"},
+    "upgrade": {"samples = 10": "samples = 2", "budget = 0.5": "budget = 0.05", "rows = 200_000": "rows = 2_000"},
 }
 """For each tutorial, parts of its text and what replaces them in `make test`. `make nightly` replaces nothing."""
 # For each tutorial, what its output must contain, in this order.
