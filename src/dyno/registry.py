@@ -27,6 +27,7 @@ from dyno.contracts.roles import define_suite, variants_of
 from dyno.contracts.sanitize import sanitize, unsafe_texts
 from dyno.contracts.settings import Setting, choice, unknown_name_message
 from dyno.contracts.suite import Suite
+from dyno.contracts.versions import Versions
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
@@ -205,6 +206,14 @@ def suite(name: str, definition: Mapping[str, object] | None = None) -> Suite:
     if definition is None:
         return declared
     return define_suite(declared, definition)
+
+
+def versions_of(spec: EngineSpec) -> Versions:
+    """Returns where the engine's other versions come from. Raises UsageError if there are none."""
+    if spec.versions is None:
+        able = ", ".join(each.name for each in engines() if each.versions is not None)
+        raise UsageError(f"engine {spec.name} has no versions beside the installed one; these have: {able}")
+    return spec.versions
 
 
 def engines() -> Iterator[EngineSpec]:

@@ -298,9 +298,7 @@ def _list_known(spec: EngineSpec) -> list[str]:
     from dyno.install.programs import InstallError
     from dyno.install.versions import update_catalog
 
-    if spec.versions is None:
-        able = ", ".join(each.name for each in registry.engines() if each.versions is not None)
-        raise UsageError(f"engine {spec.name} has no versions beside the installed one; these have: {able}")
+    registry.versions_of(spec)
     try:
         return update_catalog(spec, print_note)
     except InstallError as why:

@@ -339,6 +339,9 @@ def install_command(engines: tuple[str, ...], yes: bool, upgrade: tuple[str, ...
     suites = registry.names("suite")
     extras = {name: packages for name in engines if name in suites and (packages := extra_packages(name))}
     specs = {name: None if name in extras else registry.engine(name.partition(VERSIONED)[0]) for name in engines}
+    for name, spec in specs.items():
+        if spec is not None and VERSIONED in name:
+            registry.versions_of(spec)
     console, successes = output(), []
     for name, spec in specs.items():
 
@@ -374,12 +377,12 @@ def uninstall_command(engines: tuple[str, ...]) -> int:
     chosen = list[tuple[str, list[InstalledVersion]]]()
     for text in engines:
         name, _, version = text.partition(VERSIONED)
-        spec = registry.engine(name)
-        if not version or spec.versions is None:
-            raise UsageError(f"uninstall {text}: expected ENGINE@VERSION, or ENGINE@all")
+        line = registry.versions_of(registry.engine(name)).line
+        if not version:
+            raise UsageError(f"uninstall {text}: expected {name}@VERSION, or {name}@all")
         here = versions.list_installed(name)
         every = [each.version for each in here]
-        named = every if version == versions.ALL else versions.choose(name, version, every, spec.versions.line)
+        named = every if version == versions.ALL else versions.choose(name, version, every, line)
         if not named:
             there = ", ".join(every) or "none"
             raise UsageError(f"uninstall {text}: no such version is installed; there are {there}")

@@ -25,7 +25,6 @@ from platform import machine
 
 from dyno.contracts import versions
 from dyno.contracts.engine import EngineSpec
-from dyno.contracts.model import UsageError
 from dyno.contracts.versions import (
     CATALOG,
     MACHINE,
@@ -57,9 +56,8 @@ LOCK = "lock"
 
 def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
     """Installs the versions that the text names, and reports each in a line. Returns whether all of them are there.
-    Raises UsageError if the engine has no versions, or if the text is none."""
-    if spec.versions is None:
-        raise UsageError(f"engine {spec.name} has no versions beside the installed one")
+    The engine must have versions. Raises UsageError if the text is none."""
+    assert spec.versions is not None
     # Reject a bad text before anything is looked up.
     versions.choose(spec.name, text, (), spec.versions.line)
     if installed := versions.find_installed(spec.name, text):

@@ -185,10 +185,7 @@ def _choose_versions(spec: EngineSpec, named: NamedRow, missing: list[str]) -> I
     if text is None:
         yield named
         return
-    if spec.versions is None:
-        able = ", ".join(each.name for each in registry.engines() if each.versions is not None)
-        raise UsageError(f"engine {spec.name} has no versions beside the installed one; these have: {able}")
-    line = spec.versions.line
+    line = registry.versions_of(spec).line
     here = [each.version for each in versions.list_installed(spec.name)]
     installed = versions.choose(spec.name, str(text), here, line)
     known = versions.choose(spec.name, str(text), versions.read_catalog(spec.name), line)
