@@ -237,3 +237,17 @@ def test_message_of_maven_is_one_line(maven: Path, tmp_path: Path) -> None:
     with pytest.raises(InstallError) as caught:
         installer._list_artifact(Maven("group.part:program", "", "bin/program"))
     assert str(caught.value) == "mvn failed: Checksum validation failed"
+
+
+def test_wheel_of_another_digest_is_refused(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "index" / "tinyserver"
+    place.mkdir(parents=True)
+    build_wheel(place, "1.0.1")
+    name = "tinyserver-1.0.1-py3-none-any.whl"
+    (place / "index.html").write_text(f'<a href="{name}#sha256={"0" * 64}">{name}</a>')
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", place.parent.as_uri())
+    out, _ = start_install("1.0.1").communicate(timeout=120)
+    assert "1.0.1 not installed: what came as tinyserver==1.0.1 has another SHA-256 than its registry states" in out
+    assert versions.find_installed("tiny", "1.0.1") is None

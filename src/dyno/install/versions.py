@@ -37,6 +37,7 @@ from dyno.contracts.versions import (
     Wheel,
     release,
 )
+from dyno.install import pip
 from dyno.install.programs import COPY, PROJECT, InstallError, new_directory, run
 
 OTHER_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -219,14 +220,16 @@ def _fetch(source: Source, version: str, into: Path) -> tuple[str, dict[str, str
 
 def _fetch_wheel(source: Wheel, version: str, into: Path) -> tuple[str, dict[str, str]]:
     report = into / "report.json"
-    pip = [sys.executable, *PIP, "install", "--quiet", *ONLY_WHEELS, "--report", str(report)]
+    command = [sys.executable, *PIP, "install", "--quiet", *ONLY_WHEELS, "--report", str(report)]
     wanted = f"{source.distribution}=={version}"
     try:
-        run([*pip, "--dry-run", wanted], name="pip")
+        run([*command, "--dry-run", wanted], name="pip")
         needed = {wanted, *(f"{name}=={at}" for name, at, _ in _read_report(report))}
         # Packages that are here in a version that fits are not among them.
-        run([*pip, "--no-deps", "--no-compile", "--target", str(into), *sorted(needed)], name="pip")
+        run([*command, "--no-deps", "--no-compile", "--target", str(into), *sorted(needed)], name="pip")
     except InstallError as why:
+        if pip.MISMATCH in why.output:
+            raise InstallError(f"what came as {wanted} has another SHA-256 than its registry states") from None
         raise InstallError(_explain_missing_wheel(wanted, into) or str(why), why.output) from None
     digests = {f"{name} {at}": digest for name, at, digest in _read_report(report)}
     report.unlink()
