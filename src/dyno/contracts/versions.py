@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dyno.contracts.model import UsageError
 from dyno.host import directories
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 VERSIONED = "@"
 """Sign between an engine and its version: duckdb@1.4.5."""
@@ -119,8 +122,8 @@ def find_installed(engine: str, version: str) -> InstalledVersion | None:
 def list_installed(engine: str) -> list[InstalledVersion]:
     """Returns the installed versions of an engine, the oldest first."""
     suffix = home(engine, "").name
-    names = [path.parent.name for path in root(engine).glob(f"*{suffix}/{RECORD}")]
-    found = (find_installed(engine, name.removesuffix(suffix)) for name in sort_versions(names, suffix))
+    names = [path.parent.name.removesuffix(suffix) for path in root(engine).glob(f"*{suffix}/{RECORD}")]
+    found = (find_installed(engine, name) for name in sort_versions(names))
     return [each for each in found if each is not None]
 
 
@@ -144,17 +147,21 @@ def release(version: str) -> Release:
     return tuple(numbers)
 
 
-def sort_versions(versions: Iterable[str], suffix: str = "") -> list[str]:
-    """Returns the versions in the order of their releases. `suffix` of each is no part of the version."""
+def release_order(version: str) -> tuple[bool, Version, str]:
+    """Returns the sort key of a version. One that doesn't follow PEP 440 is ordered by its leading numbers, and comes
+    last if it has none."""
     from packaging.version import InvalidVersion, Version
 
-    def key(text: str) -> tuple[Version, str]:
-        try:
-            return (Version(text.removesuffix(suffix)), text)
-        except InvalidVersion:
-            return (Version(".".join(map(str, release(text))) or "0"), text)
+    try:
+        return (False, Version(version), version)
+    except InvalidVersion:
+        numbers = release(version)
+        return (not numbers, Version(".".join(map(str, numbers)) or "0"), version)
 
-    return sorted(set(versions), key=key)
+
+def sort_versions(versions: Iterable[str]) -> list[str]:
+    """Returns the versions in the order of their releases."""
+    return sorted(set(versions), key=release_order)
 
 
 def is_final(version: str) -> bool:

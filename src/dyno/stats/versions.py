@@ -19,11 +19,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from statistics import median
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import VERSION, UsageError, Value
 from dyno.contracts.settings import unknown_name_message
+from dyno.contracts.versions import release_order
 from dyno.results import Run
 from dyno.stats.agreement import BOOK, DIFFERS, agree
 from dyno.stats.cache import cache_by_run
@@ -97,14 +98,6 @@ class ByVersion:
     """Rows without a version, of engines that have versions in the run."""
 
 
-def order_version(text: str) -> tuple[bool, Version | str]:
-    """Returns the sort key of a version: those that don't follow PEP 440 come last, in alphabetical order."""
-    try:
-        return False, Version(text)
-    except InvalidVersion:
-        return True, text
-
-
 def name_series(cell: Cell) -> str:
     """Returns the engine with its options other than the version."""
     others = {name: value for name, value in cell.options.items() if name != VERSION}
@@ -141,8 +134,8 @@ def _list_cells(run: Run) -> list[Cell]:
     return sorted(cells, key=_order_cell)
 
 
-def _order_cell(cell: Cell) -> tuple[bool, Version | str]:
-    return order_version(str(cell.options[VERSION]))
+def _order_cell(cell: Cell) -> tuple[bool, Version, str]:
+    return release_order(str(cell.options[VERSION]))
 
 
 def _list_names(cell: Cell) -> tuple[str, ...]:

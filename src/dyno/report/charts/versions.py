@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dyno.contracts.model import VERSION
 from dyno.contracts.value_types import JsonObject
+from dyno.contracts.versions import release_order
 from dyno.report.charts import vega
 from dyno.report.charts.chart import REMARKS, TRIALS, Chart, Column, Record, rows
 from dyno.report.charts.lines import KINDS, look_of_lines
@@ -11,7 +12,7 @@ from dyno.report.tables.table import varying_params
 from dyno.report.tables.versions import describe_step, describe_steps
 from dyno.results import Run
 from dyno.stats.metric import METRICS, THROUGHPUT, estimate_metric
-from dyno.stats.versions import SHOWN, VersionSeries, list_series, order_version
+from dyno.stats.versions import SHOWN, VersionSeries, list_series
 
 KIND_BY_TITLE = {metric.title: KINDS[metric.kind] for metric in METRICS.values() if metric is not THROUGHPUT}
 """Format of a metric's figures, by the title that is the unit of its records."""
@@ -68,7 +69,7 @@ def records(run: Run) -> list[Record]:
     def order(point: tuple[VersionSeries, int]) -> tuple[int, object]:
         series, at = point
         cell = series.rows[at].cell
-        return engines.index(cell.engine), order_version(str(cell.options[VERSION]))
+        return engines.index(cell.engine), release_order(str(cell.options[VERSION]))
 
     records = []
     for place, (series, at) in enumerate(sorted(points, key=order)):
