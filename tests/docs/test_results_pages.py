@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from documentation import ROOT
 from shell import Ended, Shell
 
-from dyno import results
+from dyno import registry, results
+from dyno.contracts.cell import Cell
+from dyno.contracts.model import VERSION
 from dyno.contracts.safe_read import toml
+from dyno.contracts.versions import VERSIONED, choose
 
 FILES = ("tools/results.py", "tools/pages", "docs/results")
 
@@ -84,10 +88,25 @@ def test_published_run_matches_its_plan_file(path: Path) -> None:
     run, plan = results.load(path.with_suffix(".json")), toml(path)
     assert run.plan.suite == plan["suite"] and run.complete
     cells = [cell for cell in run.cells if not cell.floor]
-    asked = {each.get("label", each["name"]) if isinstance(each, dict) else each for each in plan["engine"]}
-    assert asked - {cell.label for cell in cells} - {cell.engine for cell in run.cells} == set()
-    assert {cell.label for cell in cells} <= asked
+    asked = {str(each.get("label", each["name"]) if isinstance(each, dict) else each) for each in plan["engine"]}
+    # A range of versions has several rows.
+    ranges = {each for each in asked if VERSIONED in each}
+    named = {cell.label for cell in cells if VERSION not in cell.options}
+    assert asked - ranges - named - {cell.engine for cell in run.cells} == set()
+    assert named <= asked
+    versioned = [cell for cell in cells if VERSION in cell.options]
+    chosen = [list_versions(versioned, each) for each in ranges]
+    assert all(chosen)
+    assert {each for of in chosen for each in of} == {(cell.engine, cell.options[VERSION]) for cell in versioned}
     for name, value in plan.get("param", {}).items():
         assert {cell.params[name] for cell in cells} == set(value if isinstance(value, list) else [value])
     for name in ("samples", "budget"):
         assert name not in plan or run.recorded["plan"][name] == plan[name]
+
+
+def list_versions(cells: Sequence[Cell], text: str) -> set[tuple[str, str]]:
+    """Returns engine and version of each row that a text such as 'duckdb@1.0..2.0' names."""
+    engine, _, version = text.partition(VERSIONED)
+    line = registry.versions_of(registry.engine(engine)).line
+    measured = [str(cell.options[VERSION]) for cell in cells if cell.engine == engine]
+    return {(engine, each) for each in choose(engine, version, measured, line)}

@@ -177,7 +177,7 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
 
 def differing_settings(run: Run) -> list[str]:
     """Returns a line for each effective setting that differs between rows of an engine at one tier: 'sqlite:
-    synchronous is normal with sqlite:set.synchronous=normal, off with sqlite'. Rows that don't have the setting are
+    synchronous is normal with sqlite:set.synchronous=normal and off with sqlite'. Rows that don't have the setting are
     not in its line."""
     rows: dict[tuple[str, Tier | None], dict[str, Mapping[str, Value | None]]] = {}
     for attempt in run.attempts:
@@ -190,9 +190,11 @@ def differing_settings(run: Run) -> list[str]:
             values = {row: of[name] for row, of in settings.items() if name in of}
             texts = {row: "not known" if v is None else str(units.yes_no(v)) for row, v in values.items()}
             if len(set(texts.values())) > 1 or len(texts) < len(settings):
-                lines[f"{engine}: {name} is {join_names([f'{text} with {row}' for row, text in texts.items()])}"] = (
-                    None
-                )
+                rows_by_text = group_values((text, row) for row, text in texts.items())
+                values_in_words = [f"{text} with {join_names(of)}" for text, of in rows_by_text.items()]
+                several = len(rows_by_text) < len(texts)
+                whole = "; ".join(values_in_words) if several else join_names(values_in_words)
+                lines[f"{engine}: {name} is {whole}"] = None
     return list(lines)[:MOST_SETTINGS]
 
 
