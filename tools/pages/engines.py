@@ -21,7 +21,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Caveat
 from dyno.contracts.programs import GoModule
 from dyno.contracts.settings import Setting
-from dyno.contracts.versions import Source, Wheel
+from dyno.contracts.versions import Maven, Source, Wheel
 
 ENGINES = Path(dyno.engines.__file__).parent
 UNKNOWN = "…"
@@ -122,8 +122,12 @@ def describe_source(source: Source) -> str:
     """Returns where versions come from, and which ones: 'package `duckdb` of Python from 0.9 on'."""
     if isinstance(source, Wheel):
         name = f"package {code(source.distribution)} of Python"
-    else:
+    elif isinstance(source, Maven):
         name = f"archive {code(source.artifact)} by Maven"
+    elif isinstance(source.pinned.source, GoModule):
+        name = f"module {code(source.pinned.source.path)}, built by Go,"
+    else:
+        name = "archives by Maven"
     start = f" from {source.earliest} on" if source.earliest else ""
     return name + start + (f", before {source.below}" if source.below else "")
 

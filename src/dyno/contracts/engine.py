@@ -436,7 +436,7 @@ class EngineSpec:
             own = None if installed is None else installed.program
             if other := next((name for name in (PROGRAM, URL) if values.get(name) not in (None, "", str(own))), None):
                 raise UsageError(f"engine {self.name}@{version}: {other} names another server: leave one of them out")
-            if own is not None and PROGRAM in values:
+            if own is not None:
                 values[PROGRAM] = str(own)
         return values
 

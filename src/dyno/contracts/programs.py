@@ -20,7 +20,7 @@ class GoModule(NamedTuple):
     version: str
     """An exact version: 'v1.24.0'."""
     sum: str
-    """Go's hash of the module's content: 'h1:...'."""
+    """Go's hash of the module's content: 'h1:...'. Empty for a version that is not pinned."""
     package: str = "."
     """The package of the program in the module: './cmd/name'."""
     least: str = ""
@@ -37,7 +37,7 @@ class Jars(NamedTuple):
     """Each as 'group:artifact:version'; a leading minus excludes the dependencies of that archive."""
     sha256: str
     """SHA-256, in hexadecimal, of the output of `sha256sum *` for all archives: a line of hash, two blanks and file
-    name for each, sorted by name."""
+    name for each, sorted by name. Empty for a version that is not pinned."""
 
 
 class Program(NamedTuple):
@@ -46,6 +46,15 @@ class Program(NamedTuple):
     name: str
     version: str
     source: GoModule | Jars
+
+    def change_version(self, version: str) -> Program:
+        """Returns the program in another version, which is not pinned."""
+        source = self.source
+        if isinstance(source, GoModule):
+            files = {path: text.replace(self.version, version) for path, text in source.files.items()}
+            return Program(self.name, version, source._replace(version=f"v{version}", sum="", files=files))
+        artifacts = tuple(each.replace(f":{self.version}", f":{version}") for each in source.artifacts)
+        return Program(self.name, version, Jars(artifacts, sha256=""))
 
     @property
     def home(self) -> Path:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.programs import Program
 from dyno.host import directories
 
 if TYPE_CHECKING:
@@ -70,7 +71,16 @@ class Maven(NamedTuple):
     below: str = ""
 
 
-Source = Wheel | Maven
+class Built(NamedTuple):
+    """Versions of a program that Go builds, or of a Java program in archives of a Maven repository, from where the
+    pinned version comes. Proxies of Go modules need not list all versions: any other one may be named exactly."""
+
+    pinned: Program
+    earliest: str = ""
+    below: str = ""
+
+
+Source = Wheel | Maven | Built
 
 
 class Versions(NamedTuple):

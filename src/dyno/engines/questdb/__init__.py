@@ -25,10 +25,11 @@ from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import Jars, Program
 from dyno.contracts.safe_read import toml
+from dyno.contracts.versions import Built, Versions
 from dyno.engines.questdb.counters import COUNTERS
 from dyno.host import filesystem
 from dyno.host.installation import version
-from dyno.servers import loopback, set_option, user_server
+from dyno.servers import loopback, program_option, set_option, user_server
 from dyno.servers.loopback import Address
 from dyno.servers.process import Process
 from dyno.servers.program_option import JavaProgram
@@ -65,10 +66,11 @@ OURS = (
 
 
 class QuestDB(Process):
-    """A server in Java with two ports: HTTP, and PostgreSQL's protocol. `settings` go into server.conf."""
+    """A server in Java with two ports: HTTP, and PostgreSQL's protocol. `settings` go into server.conf. `archives`:
+    those of another version."""
 
-    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
-        jars, java = PROGRAM.paths()
+    def __init__(self, home: Path, settings: Mapping[str, str], archives: str = "") -> None:
+        jars, java = PROGRAM.paths(archives)
         self.root = home / "questdb"
         self.data = self.root / "db"
         self.address = loopback.allocate_address(home)
@@ -114,7 +116,7 @@ FIELDS = "val, stat, sevr"
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    return QuestDB(home, set_option.combine_settings(TIERS[tier], options))
+    return QuestDB(home, set_option.combine_settings(TIERS[tier], options), program_option.get_path(options))
 
 
 def _postgresql(server: Any) -> Address:
@@ -305,6 +307,7 @@ ENGINE = server_engine(
     address=partial(loopback.of_url, port=9_000, known=("pg",)),
     start=start,
     program=PROGRAM,
+    versions=Versions((Built(PROGRAM.pinned, earliest="9"),)),
     settings=set_option.setting("settings", OURS),
     ports={"series": PortSpec(Series)},
     tiers=TIERS,

@@ -22,6 +22,7 @@ from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import GoModule, Program
 from dyno.contracts.settings import Setting, integer
+from dyno.contracts.versions import Built, Versions
 from dyno.engines.s3 import buckets, counters_minio, engine_nginx
 from dyno.engines.s3.engine_nginx import Throttle
 from dyno.engines.s3.http_requests import LOOPBACK
@@ -190,7 +191,9 @@ THROTTLE = Setting(
 )
 
 
-def _declare(cls: type[S3Server], title: str, counters: CounterSpec | None = None) -> EngineSpec:
+def _declare(
+    cls: type[S3Server], title: str, counters: CounterSpec | None = None, versions: Versions | None = None
+) -> EngineSpec:
     name, program = cls.server.names[0], cls.server.pinned
     assert program is not None
 
@@ -209,6 +212,7 @@ def _declare(cls: type[S3Server], title: str, counters: CounterSpec | None = Non
         name=name,
         title=title,
         opener=Store,
+        versions=versions,
         ports={"bucket": PortSpec("dyno.engines.s3.objects:Objects")},
         tiers={Tier.PROCESS: {"flushes": cls.flushes}},
         installation=Installation(
@@ -223,7 +227,9 @@ def _declare(cls: type[S3Server], title: str, counters: CounterSpec | None = Non
 
 MINIO = _declare(Minio, "MinIO on one directory, which Dyno starts (boto3, or libcurl)", counters_minio.COUNTERS)
 VERSITYGW = _declare(
-    Versitygw, "versitygw 1.8, an S3 server over a directory of files, which Dyno starts (boto3, or libcurl)"
+    Versitygw,
+    "versitygw 1.8, an S3 server over a directory of files, which Dyno starts (boto3, or libcurl)",
+    versions=Versions((Built(VERSITYGW_PROGRAM, earliest="1"),)),
 )
 
 

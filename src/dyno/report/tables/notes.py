@@ -177,8 +177,8 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
 
 def differing_settings(run: Run) -> list[str]:
     """Returns a line for each effective setting that differs between rows of an engine at one tier: 'sqlite:
-    synchronous is normal with sqlite:set.synchronous=normal and off with sqlite'. Rows that don't have the setting are
-    not in its line."""
+    synchronous is normal with sqlite:set.synchronous=normal and off with sqlite'. Rows without the setting are not in
+    its line."""
     rows: dict[tuple[str, Tier | None], dict[str, Mapping[str, Value | None]]] = {}
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
