@@ -9,6 +9,7 @@ import pytest
 from dyno import registry
 from dyno.contracts import versions
 from dyno.contracts.model import UsageError
+from dyno.contracts.programs import GoModule, Jars, Program
 
 KNOWN = (
     *(
@@ -78,3 +79,14 @@ def test_every_source_is_of_a_known_kind() -> None:
     for name, each in declared.items():
         assert each.line >= 1 and each.sources, name
         assert all(isinstance(source, versions.Source) for source in each.sources), name
+
+
+def test_built_program_changes_its_version_everywhere() -> None:
+    module = GoModule("host/tool", "v1.2.0", "h1:x", files={"version.txt": "v1.2.0", "other.txt": "unknown"})
+    other = Program("tool", "1.2.0", module).change_version("1.1.0")
+    assert isinstance(other.source, GoModule)
+    assert (other.version, other.source.version, other.source.sum) == ("1.1.0", "v1.1.0", "")
+    assert other.source.files == {"version.txt": "v1.1.0", "other.txt": "unknown"}
+    jars = Jars(("group:server:5.0.9-hadoop", "-group:client:5.0.9", "group:other:1.0"), "0" * 64)
+    changed = Program("server", "5.0.9", jars).change_version("5.0.8").source
+    assert changed == Jars(("group:server:5.0.8-hadoop", "-group:client:5.0.8", "group:other:1.0"), "")

@@ -221,21 +221,20 @@ def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_versions_are_read_from_mavens_own_repository(maven: Path) -> None:
-    assert installer._list_artifact(Maven("group.part:program", "", "bin/program")) == ["1.0", "1.1"]
+    assert installer._list_artifact("group.part:program") == ["1.0", "1.1"]
 
 
 def test_old_list_is_not_used_without_maven(maven: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    source = Maven("group.part:program", "", "bin/program")
-    assert installer._list_artifact(source)
+    assert installer._list_artifact("group.part:program")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InstallError, match="there is no mvn here"):
-        installer._list_artifact(source)
+        installer._list_artifact("group.part:program")
 
 
 def test_message_of_maven_is_one_line(maven: Path, tmp_path: Path) -> None:
     maven.write_text(MVN.format(repository=tmp_path / "elsewhere", error="Checksum validation failed"))
     with pytest.raises(InstallError) as caught:
-        installer._list_artifact(Maven("group.part:program", "", "bin/program"))
+        installer._list_artifact("group.part:program")
     assert str(caught.value) == "mvn failed: Checksum validation failed"
 
 
