@@ -157,7 +157,8 @@ class Versitygw(S3Server):
         except OSError:
             (self.home / "beside").mkdir(exist_ok=True)
             arguments += ["--sidecar", "beside"]
-        return [*arguments, "data"]
+        # Before version 1.8, a relative path is not that of the working directory.
+        return [*arguments, str(self.data.absolute())]
 
 
 class Store(buckets.Store):
