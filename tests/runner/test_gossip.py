@@ -35,14 +35,14 @@ ENGINES = {
     "settings=many": "settings: expected at most 1,000 values",
     "settings=no-name": r"settings: expected names of 1 to 200 characters, got 1 \(int\)",
     "settings=pairs": r"settings: expected values by name, got \[\('cache', 1\)\] \(list\)",
-    "version=none": "version: expected text, got None",
-    "version=bytes": r"version: expected text, got b'1.0' \(bytes\)",
+    "release=none": "version: expected text, got None",
+    "release=bytes": r"version: expected text, got b'1.0' \(bytes\)",
     "caveats=text": r"caveats: expected a Caveat, got 'slow' \(str\)",
     "caveats=number": r"caveats: the text of code: expected text, got 7 \(int\)",
     "caveats=code": r"caveats: expected a code of letters, digits, .*, got 'a \[/red\] \| code' \(str\)",
     "caveats=no-code": r"caveats: expected a code of .*, got \['a'\] \(list\)",
     "caveats=many": "caveats: expected at most 100 caveats",
-    "caveats=harmful+settings=harmful+version=harmful": VALID,
+    "caveats=harmful+settings=harmful+release=harmful": VALID,
 }
 MANY_FAILED = r"error: 50\.0 % of the operations failed \(over 1 % a row has no number\); the first: OSError: "
 FAILING = {
