@@ -42,7 +42,7 @@ ENGINES = {
     "caveats=code": r"caveats: expected a code of letters, digits, .*, got 'a \[/red\] \| code' \(str\)",
     "caveats=no-code": r"caveats: expected a code of .*, got \['a'\] \(list\)",
     "caveats=many": "caveats: expected at most 100 caveats",
-    "caveats=harmful+settings=harmful+release=harmful": VALID,
+    "caveats=harmful+release=harmful+settings=harmful": VALID,
 }
 MANY_FAILED = r"error: 50\.0 % of the operations failed \(over 1 % a row has no number\); the first: OSError: "
 FAILING = {
