@@ -317,6 +317,7 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     monkeypatch.setattr("dyno.runner.parent.execute", execute)
     # The plan doesn't depend on whether its engines are installed: some are only downloaded for the long runs.
     monkeypatch.setattr(EngineSpec, "explain_unavailability", lambda *_: None)
+    monkeypatch.setattr("dyno.contracts.versions.choose", lambda engine, text, known, line: [text])
     # Some commands make no plan: `dyno replicate` alone lists experiments.
     with suppress(Planned):
         cli.dyno.main(words, standalone_mode=False)

@@ -132,7 +132,10 @@ def find_installed(engine: str, version: str) -> InstalledVersion | None:
 def list_installed(engine: str) -> list[InstalledVersion]:
     """Returns the installed versions of an engine, the oldest first."""
     suffix = home(engine, "").name
-    names = [path.parent.name.removesuffix(suffix) for path in root(engine).glob(f"*{suffix}/{RECORD}")]
+    names = list[str]()
+    # The path of the cache may be too long, for example.
+    with suppress(OSError):
+        names = [path.parent.name.removesuffix(suffix) for path in root(engine).glob(f"*{suffix}/{RECORD}")]
     found = (find_installed(engine, name) for name in sort_versions(names))
     return [each for each in found if each is not None]
 

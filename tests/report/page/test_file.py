@@ -192,7 +192,7 @@ def test_harmful_engine_output_is_shown_as_text(
 ) -> None:
     """The text comes from real trials: versions, settings, caveats, errors, facts, reports."""
     shell.plugins = [TESTS / "plugins" / "gossip"]
-    engines = ("caveats=harmful+settings=harmful+version=harmful", "raises=harmful", "fails=harmful+prints=harmful")
+    engines = ("caveats=harmful+release=harmful+settings=harmful", "raises=harmful", "fails=harmful+prints=harmful")
     flags = ["-p", "records=300", "--phases", "rand-key", "--samples", "1", "--retries", "0"]
     talked = shell.dyno(
         "run", "records", "-e", ",".join(f"talker:{how}" for how in engines), *flags, "-o", shell.file
