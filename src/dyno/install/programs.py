@@ -123,10 +123,12 @@ def new_directory(home: Path) -> Iterator[Path]:
 
 
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-PROJECT = """<project><modelVersion>4.0.0</modelVersion>
+_PROJECT = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>dyno</groupId><artifactId>program</artifactId><version>1</version>
 <dependencies>{}</dependencies></project>
 """
+PREAMBLE, HELP = "project dyno:program:jar:1: ", " -> [Help"
+"""Texts before and after the reason in a message of Maven."""
 _NO_DEPENDENCIES = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 
@@ -149,8 +151,6 @@ def install(program: Program, say: Callable[[str], None]) -> str:
         work.mkdir()
         if isinstance(source, GoModule):
             build(program, source, into, work)
-        elif shutil.which("mvn") is None:
-            raise InstallError("fetching it needs Maven, and there is no mvn here")
         else:
             fetch(program, source, into, work)
         shutil.rmtree(work)
@@ -204,18 +204,9 @@ def build(program: Program, source: GoModule, into: Path, work: Path) -> str:
 
 def fetch(program: Program, source: Jars, into: Path, work: Path) -> str:
     """Fetches the archives into a directory. Returns their hash. Raises InstallError."""
-    dependencies = []
-    for artifact in source.artifacts:
-        group, name, version = artifact.removeprefix("-").split(":")
-        identity = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-        if artifact.startswith("-"):
-            exclusions = _NO_DEPENDENCIES
-        else:
-            exclusions = ""
-        dependencies.append(f"<dependency>{identity}{exclusions}</dependency>")
-    (work / "pom.xml").write_text(PROJECT.format("".join(dependencies)))
+    write_project(work, source.artifacts)
     jars = work / "jars"
-    run(["mvn", "-B", "-q", COPY, f"-DoutputDirectory={jars}", "-DincludeScope=runtime"], work)
+    run_maven(work, COPY, f"-DoutputDirectory={jars}", "-DincludeScope=runtime")
     digest = sha256(program, sorted(jars.iterdir()))
     if source.sha256 not in ("", digest):
         raise InstallError(
@@ -223,3 +214,32 @@ def fetch(program: Program, source: Jars, into: Path, work: Path) -> str:
         )
     jars.rename(into / program.file)
     return digest
+
+
+def write_project(work: Path, artifacts: Sequence[str]) -> None:
+    """Writes a project of Maven that depends on the artifacts: see `Jars`."""
+    dependencies = []
+    for artifact in artifacts:
+        group, name, version = artifact.removeprefix("-").split(":")
+        identity = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        if artifact.startswith("-"):
+            exclusions = _NO_DEPENDENCIES
+        else:
+            exclusions = ""
+        dependencies.append(f"<dependency>{identity}{exclusions}</dependency>")
+    (work / "pom.xml").write_text(_PROJECT.format("".join(dependencies)))
+
+
+def run_maven(work: Path, goal: str, *options: str) -> None:
+    """Runs Maven on the project. An archive that differs from its checksum is refused. Raises InstallError."""
+    if shutil.which("mvn") is None:
+        raise InstallError("fetching it needs Maven, and there is no mvn here: apt-get install -y maven")
+    try:
+        run(["mvn", "-B", "-q", "-C", "-Dstyle.color=never", goal, *options], work, name="mvn")
+    except InstallError as why:
+        errors = [line for line in why.output.splitlines() if PREAMBLE in line]
+        if not errors:
+            raise
+        # Its last lines name pages of help.
+        reason = errors[0].partition(PREAMBLE)[2].partition(HELP)[0]
+        raise InstallError(f"mvn failed: {reason}", why.output) from None

