@@ -41,6 +41,7 @@ from dyno.cli import commands as cli
 from dyno.cli import compare as cli_compare
 from dyno.cli import run as cli_run
 from dyno.contracts.engine import EngineSpec
+from dyno.contracts.versions import InstalledVersion
 from dyno.crash import known_results
 from dyno.engines.postgresql.server import places
 from dyno.fields import FIELDS, JSON
@@ -317,7 +318,8 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     monkeypatch.setattr("dyno.runner.parent.execute", execute)
     # The plan doesn't depend on whether its engines are installed: some are only downloaded for the long runs.
     monkeypatch.setattr(EngineSpec, "explain_unavailability", lambda *_: None)
-    monkeypatch.setattr("dyno.contracts.versions.choose", lambda engine, text, known, line: [text])
+    stand_in = "dyno.contracts.versions.choose_installed"
+    monkeypatch.setattr(stand_in, lambda engine, text, line: [InstalledVersion(text, tmp_path, None, {})])
     # Some commands make no plan: `dyno replicate` alone lists experiments.
     with suppress(Planned):
         cli.dyno.main(words, standalone_mode=False)

@@ -69,7 +69,7 @@ def test_idle_sessions_are_not_counted(name: str, given: dict[str, str], place: 
 def test_postgresqls_sessions_wait_for_a_timeout(place: Path) -> None:
     with opened("postgresql", place / "store", {}) as (engine, read), closing(engine.connect()) as session:
         events = read_meanwhile(session, f"SELECT pg_sleep({SECONDS})", read)
-    assert len(events) >= 2
+    assert len(events) >= 5
     assert set(events) == {"Timeout PgSleep"}
 
 
@@ -92,7 +92,7 @@ def test_sessions_wait_for_a_lock(
         holder.execute(lock)
         Timer(SECONDS, holder.execute, [unlock]).start()
         events = read_meanwhile(session, "INSERT INTO locked VALUES (1)", read)
-    assert len(events) >= 2
+    assert len(events) >= 5
     assert set(events) == {event}
 
 
@@ -108,7 +108,7 @@ def test_computing_session_waits_for_nothing(
 ) -> None:
     with opened(name, place / "store", given) as (engine, read), closing(engine.connect()) as session:
         events = read_meanwhile(session, work, read)
-    assert len(events) >= 2
+    assert len(events) >= 5
     assert events.count(state) > len(events) / 2
 
 
@@ -119,7 +119,8 @@ def test_waits_need_mariadbs_performance_schema(place: Path) -> None:
 
 @needs_perf
 def test_profile_has_waits_of_the_clients_sessions(shell: Shell) -> None:
-    options = small(samples=1, clients=2, param_records=300, param_txn=1, phases="insert")
+    # Inserts end when the records are in; updates go on for two seconds.
+    options = small(samples=1, clients=2, param_records=300, param_txn=1, phases="update")
     engine = "postgresql:tier=power"
     status, _, err = shell.dyno("run", "records", "-e", engine, *options, "--profile", "-o", shell.file)
     assert status == 0, err
@@ -127,9 +128,9 @@ def test_profile_has_waits_of_the_clients_sessions(shell: Shell) -> None:
     assert profiled.missing == []
     (profile,) = profiled.phases
     assert profile.wait_events is not None and profile.server is not None and profile.client is not None
-    # Each commit flushes the log. On a busy machine, few of the sessions' waits are seen.
-    assert profile.wait_events and all(count > 0 for count in profile.wait_events.values())
-    assert profile.wait_events.keys() & {"IO WALSync", "LWLock WALWrite", RUNNING}
+    # Each commit flushes the log.
+    assert {"IO WALSync", "LWLock WALWrite"} & profile.wait_events.keys()
+    assert sum(profile.wait_events.values()) >= 5
     # Neither the sampling process nor its session is in the profile.
     assert "pg_stat_get_activity" not in str(profile.server.frames)
     printed = shell.dyno("why", shell.file).out

@@ -45,16 +45,16 @@ def make(*engines: Any) -> Plan:
     return plan.make(RunRequest(suite="records", engines=engines))
 
 
-def labels(made: Plan) -> list[str]:
-    return [cell.label for cell in made.cells if not cell.floor]
+def labels(run_plan: Plan) -> list[str]:
+    return [cell.label for cell in run_plan.cells if not cell.floor]
 
 
 def test_range_makes_a_row_for_each_version(cache: Path) -> None:
     add("lmdb", "1.6.2", "2.0.0", "2.1.0", "2.1.1")
-    made = make("lmdb@1.6..2.1", "lmdb", "one=lmdb@2.0:readahead=no")
-    assert labels(made) == ["lmdb 1.6.2", "lmdb 2.0.0", "lmdb 2.1.1", "lmdb", "one"]
-    assert [cell.asked for cell in made.cells][:2] == ["lmdb@1.6.2", "lmdb@2.0.0"]
-    assert made.cells[4].asked == "lmdb@2.0.0:readahead=no"
+    run_plan = make("lmdb@1.6..2.1", "lmdb", "one=lmdb@2.0:readahead=no")
+    assert labels(run_plan) == ["lmdb 1.6.2", "lmdb 2.0.0", "lmdb 2.1.1", "lmdb", "one"]
+    assert [cell.asked for cell in run_plan.cells][:2] == ["lmdb@1.6.2", "lmdb@2.0.0"]
+    assert run_plan.cells[4].asked == "lmdb@2.0.0:readahead=no"
 
 
 def test_printed_name_of_a_row_names_it_again(cache: Path) -> None:
@@ -66,8 +66,8 @@ def test_printed_name_of_a_row_names_it_again(cache: Path) -> None:
 
 def test_version_runs_with_its_packages_first(cache: Path) -> None:
     add("lmdb", "1.6.2")
-    made = make("lmdb@1.6", "lmdb")
-    pythons = [made.python(cell) for cell in made.cells]
+    run_plan = make("lmdb@1.6", "lmdb")
+    pythons = [run_plan.python(cell) for cell in run_plan.cells]
     assert pythons[0] == Python(sys.executable, str(cache / "lmdb" / versions.home("lmdb", "1.6.2").name))
     assert pythons[1] == Python()
 
@@ -86,9 +86,9 @@ def test_servers_version_is_the_program_that_starts(cache: Path) -> None:
 def test_version_that_is_absent_is_left_out_by_name(cache: Path) -> None:
     add("lmdb", "1.6.2", "2.0.0")
     catalog(cache, "lmdb", "1.6.2", "1.7.5", "2.0.0", "2.0.1")
-    made = make("lmdb@1.6..2.0", "lmdb@3")
-    assert labels(made) == ["lmdb 1.6.2", "lmdb 2.0.0"]
-    assert made.left_out == (
+    run_plan = make("lmdb@1.6..2.0", "lmdb@3")
+    assert labels(run_plan) == ["lmdb 1.6.2", "lmdb 2.0.0"]
+    assert run_plan.left_out == (
         "engine lmdb@1.7.5 is not installed: dyno install lmdb@1.7.5",
         "engine lmdb@3 is not installed: dyno install lmdb@3",
     )

@@ -347,19 +347,19 @@ class Measurement:
         if self.candidates.option == VERSION and versions.find_installed(spec.name, version) is None:
             _install(spec, version)
         try:
-            made = plan.make(replace(self.requested, engines=[self.candidates.make_entry(version)]))
+            run_plan = plan.make(replace(self.requested, engines=[self.candidates.make_entry(version)]))
         except UsageError as why:
             raise CannotMeasure(version, str(why)) from None
-        self._rows[version] = next(cell.row for cell in made.cells if not cell.floor)
+        self._rows[version] = next(cell.row for cell in run_plan.cells if not cell.floor)
 
     def measure(self, names: tuple[str, ...], decide: Callable[[Logs], Verdict]) -> Logs:
         """Measures the versions in turns until the verdict isn't open, or until the time is up."""
         for name in names:
             if name not in self._rows:
                 self.check(name)
-        made = plan.make(replace(self.requested, engines=[self.candidates.make_entry(name) for name in names]))
+        run_plan = plan.make(replace(self.requested, engines=[self.candidates.make_entry(name) for name in names]))
         # A null engine shows the harness's part of a figure, and takes a third of the time.
-        made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
+        run_plan = replace(run_plan, cells=tuple(cell for cell in run_plan.cells if not cell.floor))
         versions_by_value = {self.candidates.values[name]: name for name in names}
 
         def read(run: Run) -> Logs:
@@ -370,14 +370,16 @@ class Measurement:
         words = "_".join(re.sub(r"[^\w.+-]", "-", name) for name in names)
         self.files += 1
         path = self.directory / f"{self.files:02}_{words}.json"
-        run = self._carry_out(made, path, rule)
+        run = self._carry_out(run_plan, path, rule)
         logs = read(run)
         self.runs.append((path, run))
         return logs
 
-    def _carry_out(self, made: Plan, path: Path, rule: StopRule) -> Run:
+    def _carry_out(self, run_plan: Plan, path: Path, rule: StopRule) -> Run:
         resume = self.resume and path.exists()
-        return carry_out(made, str(path), self.root, resume, False, kept=False, directory=self.directory, rule=rule)
+        return carry_out(
+            run_plan, str(path), self.root, resume, False, kept=False, directory=self.directory, rule=rule
+        )
 
     def find_undecided(
         self, run: Run, blocks: float, read: Callable[[Run], Logs], decide: Callable[[Logs], Verdict]

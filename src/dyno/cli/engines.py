@@ -148,11 +148,10 @@ def print_versions(chosen: Sequence[EngineSpec], console: Console, text: str = "
         here = [] if spec.versions is None else versions.list_installed(spec.name)
         if text:
             line = 0 if spec.versions is None else spec.versions.line
-            named = versions.choose(spec.name, text, [each.version for each in here], line)
-            if not named:
+            here = versions.choose_installed(spec.name, text, line)
+            if not here:
                 installs = f"dyno install {spec.name}{VERSIONED}{text}"
                 raise UsageError(f"engine {spec.name}{VERSIONED}{text} is not installed: {installs}")
-            here = [each for each in here if each.version in named]
         rows += [(f"{spec.name}{VERSIONED}{each.version}", units.size(each.disk_bytes)) for each in here]
     if rows:
         console.print(Text("\nVersions in the cache (`dyno uninstall ENGINE@VERSION` removes one)", "bold"))
@@ -381,12 +380,11 @@ def uninstall_command(engines: tuple[str, ...]) -> int:
         if not version:
             raise UsageError(f"uninstall {text}: expected {name}@VERSION, or {name}@all")
         here = versions.list_installed(name)
-        every = [each.version for each in here]
-        named = every if version == versions.ALL else versions.choose(name, version, every, line)
+        named = here if version == versions.ALL else versions.choose_installed(name, version, line)
         if not named:
-            there = ", ".join(every) or "none"
+            there = ", ".join(each.version for each in here) or "none"
             raise UsageError(f"uninstall {text}: no such version is installed; there are {there}")
-        chosen.append((name, [each for each in here if each.version in named]))
+        chosen.append((name, named))
     for name, removed in chosen:
         for each in removed:
             freed = uninstall(name, each, print)

@@ -48,7 +48,7 @@ RUNNING = "running"
 
 @dataclass(frozen=True)
 class WaitSpec:
-    """What the busy sessions of an engine's server wait for. Dyno samples it in profiled trials alone, 20 times a
+    """Waits of the busy sessions of an engine's server. Dyno samples them in profiled trials alone, 20 times a
     second, from a process of its own."""
 
     source: str

@@ -237,7 +237,7 @@ class EngineSpec:
     versions: Versions | None = None
     """Where its other versions come from. None if only the installed one can run."""
     waits: WaitSpec | None = None
-    """What the server's sessions wait for. None if the server can't say."""
+    """Waits of the server's sessions. None if the server can't say."""
     crashes: CrashSpec = CrashSpec()
     """Properties for tests of crashes."""
     listing: Listing = Listing()

@@ -1,4 +1,4 @@
-"""What a profiled trial measured: stacks of CPU samples, waits of a server and numbers of system calls, by phase."""
+"""Measurements of a profiled trial, by phase: stacks of CPU samples, waits of a server, numbers of system calls."""
 
 from __future__ import annotations
 

@@ -136,8 +136,8 @@ def list_installed(engine: str) -> list[InstalledVersion]:
     # The path of the cache may be too long, for example.
     with suppress(OSError):
         names = [path.parent.name.removesuffix(suffix) for path in root(engine).glob(f"*{suffix}/{RECORD}")]
-    found = (find_installed(engine, name) for name in sort_versions(names))
-    return [each for each in found if each is not None]
+    versions = (find_installed(engine, name) for name in sort_versions(names))
+    return [each for each in versions if each is not None]
 
 
 def read_catalog(engine: str) -> list[str]:
@@ -217,6 +217,13 @@ def choose(engine: str, text: str, known: Iterable[str], line: int) -> list[str]
         if not span or (numbers[: len(low)] >= low and numbers[: len(high)] <= high):
             newest[numbers[:depth]] = version
     return list(newest.values())
+
+
+def choose_installed(engine: str, text: str, line: int) -> list[InstalledVersion]:
+    """Returns the installed versions that `text` names, the oldest first. Raises UsageError like `choose`."""
+    here = list_installed(engine)
+    named = choose(engine, text, [each.version for each in here], line)
+    return [each for each in here if each.version in named]
 
 
 def list_between(first: str, last: str, known: Iterable[str]) -> list[str]:

@@ -29,12 +29,12 @@ class BisectionStep(Struct, frozen=True):
     """The first and the last version of the part that was cut, and from the second step on the middle between
     them."""
     kind: str
-    """Of the first step: `different` by more than the margin, or `alike`. Of others: the change is in the `earlier`
-    or the `later` part, or `alike` if no single version has a change above the margin. Of all: `open`."""
+    """Verdict of the first step: `different` by more than the margin, or `alike`. Later ones: the change is in the
+    `earlier` or the `later` part, or `alike` if no single version has a change above the margin. Any: `open`."""
     blocks: int
     """Blocks that the verdict is on."""
     change: Change | None
-    """Of the two versions, or of the part with the change; null before the first verdict."""
+    """Difference of the two versions, or of the part with the change; null before the first verdict."""
     other: Change | None
     """Change of the other part, if it is larger than the margin, too: then there are several."""
     more: int | None

@@ -200,7 +200,7 @@ class ByVersion(Struct, frozen=True):
     schema: int
     """Version of this format: 1."""
     confidence: float
-    """Of all intervals together."""
+    """Confidence of all intervals together."""
     margin: float
     run: str
     awake: bool

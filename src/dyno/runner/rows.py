@@ -186,8 +186,7 @@ def _choose_versions(spec: EngineSpec, named: NamedRow, missing: list[str]) -> I
         yield named
         return
     line = registry.versions_of(spec).line
-    here = [each.version for each in versions.list_installed(spec.name)]
-    installed = versions.choose(spec.name, str(text), here, line)
+    installed = [each.version for each in versions.choose_installed(spec.name, str(text), line)]
     known = versions.choose(spec.name, str(text), versions.read_catalog(spec.name), line)
     lines = {versions.release(each)[:line] for each in installed}
     absent = [each for each in known if versions.release(each)[:line] not in lines]

@@ -34,7 +34,9 @@ TESTS_OF_STEP = 2
 NEAR_MIDPOINT = 0.25
 """Share of the whole difference: a middle that is shown to be closer to the midpoint than this has two equal
 parts on its sides."""
-DIFFERENT, ALIKE, OPEN = "different", "alike", "open"
+DIFFERENT = "different"
+ALIKE = "alike"
+OPEN = "open"
 EARLIER, LATER = "earlier", "later"
 
 Logs = Mapping[str, Mapping[int, float]]
@@ -101,11 +103,11 @@ class Verdict:
     """Verdict on two versions, or on the place of one between two others."""
 
     kind: str
-    """Of two versions: `different` by more than the margin, `alike`, or `open`. Of a middle version: the change is
+    """For two versions: `different` by more than the margin, `alike`, or `open`. Of a middle version: the change is
     `earlier` or `later`, or `open`; `alike` if no single version has a change above the margin."""
     blocks: int
     difference: Difference | None = None
-    """Of the two versions; of a middle version, that of the part with the change. None before the first look."""
+    """Difference of the two versions; for a middle version, of the part with the change. None before a look."""
     rest: Difference | None = None
     """Difference of the other part, if it is shown to exceed the margin: there are several changes."""
     more: int | None = None

@@ -19,7 +19,9 @@ from dyno.stats.verdict import approximate_samples
 from dyno.stats.why import explain_run
 
 SCHEMA = 1
-FOUND, BETWEEN, GRADUAL = "found", "between", "gradual"
+FOUND = "found"
+BETWEEN = "between"
+GRADUAL = "gradual"
 """Kinds of a result, besides `alike` and `open`."""
 
 
