@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import runfiles
+from documentation import DOCS
 from runfiles import ENGINES, SPEAKS_AGAINST
 
 from dyno import results
@@ -119,6 +120,14 @@ def test_the_page_never_scrolls_sideways(
         for button in page.locator("button[data-table]:visible").all():
             button.click()
         assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_a_page_of_many_engines_is_as_wide_as_its_window(
+    report: Callable[..., Path], visit: Callable[..., Any]
+) -> None:
+    page = visit(report(DOCS / "results" / "versions-sql.json"), width=1_400)
+    assert page.locator(".matrix thead th").count() > 18
+    assert page.evaluate("document.documentElement.scrollWidth") == 1_400
 
 
 def test_print_has_light_charts_and_all_tables(page_of_made: Path, visit: Callable[..., Any]) -> None:
