@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use crate::buffer::Array;
+use dyno_buffer::Array;
 
 /// Adds the values to the counters of a histogram with the lowest value 1 and 2 << `magnitude` sub-buckets. Values are
 /// clamped to 1 and `highest`.

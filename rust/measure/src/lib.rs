@@ -3,7 +3,6 @@
 //! machine itself; and an idle loop. No engine may be put here, and nothing that knows one. The module also exports the
 //! system-call recorder of the crate `dyno-crash`.
 
-mod buffer;
 mod calling;
 mod clock;
 mod exact;
@@ -20,8 +19,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use buffer::Array;
 use clock::{Counter, Monotonic, Scale, Tsc};
+use dyno_buffer::Array;
 use stamps::Stamps;
 use steps::{Limits, Slice};
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use pyo3::Borrowed;
 
-use crate::buffer::Array;
+use dyno_buffer::Array;
 
 /// Writes `hash((version, (name, location, stub)))` of each answer into `into`; 0 for an answer that is not a record.
 #[pyfunction]

@@ -36,7 +36,7 @@ impl Wire {
     /// Nanoseconds on the clock of `run`.
     #[staticmethod]
     fn now() -> i64 {
-        crate::driver::now()
+        crate::poll::now()
     }
 
     /// Sets the requests of the next `run`: for each connection a list of operations, each the bytes of one request with

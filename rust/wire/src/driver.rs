@@ -7,12 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{Error, ErrorKind};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
 use pyo3::exceptions::PyConnectionError;
 use pyo3::prelude::*;
 
 use crate::framing::{Framer, Protocol};
+use crate::poll::{exact_sleeps, now, receive, set_blocking, sleep, Poll, AWAKE_NS};
 
 /// Longest time without a look at signals.
 const TURN_NS: i64 = 50_000_000;
@@ -20,17 +21,6 @@ const TURN_NS: i64 = 50_000_000;
 const SLOW_NS: i64 = 1_000_000_000;
 /// Bytes of one `recv`.
 const SCRATCH: usize = 256 << 10;
-/// A sleep wakes late: this long before the start, spin on the clock instead.
-const AWAKE_NS: i64 = 120_000;
-
-/// Nanoseconds of the monotonic clock.
-pub fn now() -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec, which is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
-
 /// A request, and how many responses it has.
 pub type Request = (&'static [u8], usize);
 
@@ -159,20 +149,11 @@ impl Channel {
 
     /// Receives what has arrived; waits for it if `wait`. Returns whether the operation that was under way has ended.
     fn receive(&mut self, scratch: &mut [u8], wait: bool) -> Result<bool, Error> {
-        let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
-        // SAFETY: a buffer that is valid for the call.
-        let count = unsafe { libc::recv(self.descriptor, scratch.as_mut_ptr().cast(), scratch.len(), flags) };
-        if count < 0 {
-            let error = Error::last_os_error();
-            return match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),
-                _ => Err(error),
-            };
-        }
+        let Some(count) = receive(self.descriptor, scratch, wait)? else { return Ok(false) };
         if count == 0 {
             return Err(Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
         }
-        self.received.extend_from_slice(&scratch[..count as usize]);
+        self.received.extend_from_slice(&scratch[..count]);
         if !self.under_way() {
             return self.unrequested();
         }
@@ -226,39 +207,19 @@ fn malformed(reason: &'static str) -> Error {
     Error::new(ErrorKind::InvalidData, reason)
 }
 
-/// Waits for events of many sockets.
+/// Drives many connections.
 pub struct Driver {
-    epoll: OwnedFd,
-    events: Vec<libc::epoll_event>,
+    poll: Poll,
     scratch: Vec<u8>,
 }
 
 impl Driver {
     pub fn new(descriptors: &[RawFd]) -> PyResult<Driver> {
-        // SAFETY: no pointers; the result is checked and then owned once.
-        let epoll = unsafe {
-            let descriptor = libc::epoll_create1(libc::EPOLL_CLOEXEC);
-            if descriptor < 0 {
-                return Err(Error::last_os_error().into());
-            }
-            OwnedFd::from_raw_fd(descriptor)
-        };
-        let empty = libc::epoll_event { events: 0, u64: 0 };
-        let driver = Driver { epoll, events: vec![empty; descriptors.len().max(1)], scratch: vec![0; SCRATCH] };
+        let poll = Poll::new(descriptors.len())?;
         for (number, &descriptor) in descriptors.iter().enumerate() {
-            driver.control(libc::EPOLL_CTL_ADD, descriptor, number, false)?;
+            poll.add(descriptor, number, false)?;
         }
-        Ok(driver)
-    }
-
-    fn control(&self, action: libc::c_int, descriptor: RawFd, number: usize, write: bool) -> Result<(), Error> {
-        let interest = libc::EPOLLIN | if write { libc::EPOLLOUT } else { 0 };
-        let mut event = libc::epoll_event { events: interest as u32, u64: number as u64 };
-        // SAFETY: a structure that is valid for the call.
-        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), action, descriptor, &mut event) } {
-            0 => Ok(()),
-            _ => Err(Error::last_os_error()),
-        }
+        Ok(Driver { poll, scratch: vec![0; SCRATCH] })
     }
 
     /// Runs all operations within the limits. `slow` receives, about every turn with a slow operation and once after them,
@@ -308,22 +269,6 @@ impl Driver {
             }
         }
     }
-
-    /// Waits for at most `ns` until a socket is ready. Returns how many events there are.
-    fn wait(&mut self, ns: i64) -> usize {
-        let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
-        let (epoll, events) = (self.epoll.as_raw_fd(), self.events.as_mut_ptr());
-        let most = self.events.len() as libc::c_int;
-        // SAFETY: the buffers are valid for the call, the mask is null. A kernel before 5.11 has no such call.
-        let mut count = unsafe {
-            libc::syscall(libc::SYS_epoll_pwait2, epoll, events, most, &time, std::ptr::null::<libc::sigset_t>(), 0)
-        };
-        if count < 0 && Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
-            // SAFETY: as above.
-            count = unsafe { libc::epoll_wait(epoll, events, most, (ns / 1_000_000) as libc::c_int) }.into();
-        }
-        count.max(0) as usize
-    }
 }
 
 /// A socket in blocking mode, until this is dropped.
@@ -334,12 +279,7 @@ struct Blocking {
 
 impl Blocking {
     fn set(descriptor: RawFd) -> Result<Blocking, Error> {
-        // SAFETY: no pointers.
-        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
-        // SAFETY: as above.
-        if flags < 0 || unsafe { libc::fcntl(descriptor, libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0 {
-            return Err(Error::last_os_error());
-        }
+        let flags = set_blocking(descriptor, true)?;
         Ok(Blocking { descriptor, flags })
     }
 }
@@ -403,15 +343,14 @@ impl<'a> Batch<'a> {
                 continue;
             }
             let due = self.waiting.peek().map_or(until, |&Reverse((due, _))| due);
-            let count = driver.wait((due.min(until) - moment).max(0));
+            let count = driver.poll.wait((due.min(until) - moment).max(0));
             for at in 0..count {
-                let libc::epoll_event { events, u64: number } = driver.events[at];
-                let number = number as usize;
-                if events & libc::EPOLLOUT as u32 != 0 {
-                    self.writable(number, driver)?;
+                let event = driver.poll.event(at);
+                if event.writable {
+                    self.writable(event.number, driver)?;
                 }
-                if events & !(libc::EPOLLOUT as u32) != 0 {
-                    self.readable(number, driver, false)?;
+                if event.readable {
+                    self.readable(event.number, driver, false)?;
                 }
             }
         }
@@ -448,7 +387,7 @@ impl<'a> Batch<'a> {
     fn watch(&mut self, number: usize, driver: &Driver) -> Result<(), Lost> {
         let channel = &self.channels[number];
         if channel.waits_to_write {
-            let changed = driver.control(libc::EPOLL_CTL_MOD, channel.descriptor, number, true);
+            let changed = driver.poll.change(channel.descriptor, number, true);
             changed.map_err(|error| (number, error))?;
         }
         Ok(())
@@ -458,7 +397,7 @@ impl<'a> Batch<'a> {
         let channel = &mut self.channels[number];
         channel.send().map_err(|error| (number, error))?;
         if !channel.waits_to_write {
-            let changed = driver.control(libc::EPOLL_CTL_MOD, channel.descriptor, number, false);
+            let changed = driver.poll.change(channel.descriptor, number, false);
             changed.map_err(|error| (number, error))?;
         }
         Ok(())
@@ -478,16 +417,4 @@ impl<'a> Batch<'a> {
         }
         Ok(ended)
     }
-}
-
-fn sleep(ns: i64) {
-    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
-    // SAFETY: both pointers are valid for the call or null. A signal ends it early; the caller checks the clock again.
-    unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
-}
-
-/// Tells the kernel not to delay this thread's sleeps, which it does by 50 µs to join wake-ups.
-fn exact_sleeps() {
-    // SAFETY: this option takes one number and touches no memory.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }

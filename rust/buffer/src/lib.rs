@@ -1,4 +1,4 @@
-//! Arrays of int64 of other libraries, by the buffer protocol. No loop and no clock may be put here.
+//! Arrays and bytes of other libraries, by the buffer protocol. No loop and no clock may be put here.
 //!
 //! One library serves every Python from 3.10 on, by the stable ABI. The buffer protocol is in that ABI since 3.11, and is
 //! the same in 3.10: its functions and its structure are declared here as in the headers of 3.11.
@@ -67,6 +67,11 @@ impl<'py> Array<'py> {
         matches!(format, [b'@' | b'=', b'l' | b'q'] | [b'l' | b'q'])
     }
 
+    /// Whether it has no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub fn len(&self) -> usize {
         // SAFETY: requested by the flags, and of one dimension.
         unsafe { *self.view.shape as usize }
@@ -108,6 +113,47 @@ impl<'py> Array<'py> {
 impl Drop for Array<'_> {
     fn drop(&mut self) {
         // SAFETY: filled by PyObject_GetBuffer, and released once; the token proves that the interpreter's lock is held.
+        unsafe { PyBuffer_Release(&mut *self.view) }
+    }
+}
+
+/// PyBUF_SIMPLE: contiguous bytes, read-only or not.
+const SIMPLE: c_int = 0;
+
+/// Contiguous bytes of any object, held until this is dropped.
+pub struct Bytes {
+    view: Box<View>,
+}
+
+// SAFETY: the exporter keeps its memory in place while the view is held; whoever drops it holds the interpreter's lock.
+unsafe impl Send for Bytes {}
+// SAFETY: as above; nothing is written through it.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// Err for an object without a buffer, or with one that is not contiguous.
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+        // SAFETY: integers and pointers, of which all zeros is a value.
+        let mut view: Box<View> = Box::new(unsafe { std::mem::zeroed() });
+        // SAFETY: a live object, and a structure of the layout that the function fills.
+        if unsafe { PyObject_GetBuffer(object.as_ptr(), &mut *view, SIMPLE) } != 0 {
+            return Err(PyErr::fetch(object.py()));
+        }
+        Ok(Bytes { view })
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        if self.view.len == 0 {
+            return &[];
+        }
+        // SAFETY: so many bytes, which stay where they are while the view is held.
+        unsafe { std::slice::from_raw_parts(self.view.buf.cast(), self.view.len as usize) }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: filled by PyObject_GetBuffer, and released once, by an owner in a Python object.
         unsafe { PyBuffer_Release(&mut *self.view) }
     }
 }
