@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns, sleep
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dyno.contracts.histogram import curve
 from dyno.contracts.model import Wrong
 from dyno.contracts.pace import Pace
-from dyno.contracts.suite import Failure, Operations, Work
+from dyno.contracts.suite import Failure, Operations, RanInFlight, Work
 from dyno.measure.driver import measure
 from dyno.measure.pipelined_loop import run_pipelined
 
@@ -214,3 +216,55 @@ def test_wrong_answer_voids_phase() -> None:
         yield Operations(lambda _: (), [1, 2], wrong, many=Way(), places=2)
 
     assert measure(work, Pace(), lambda: None).void == "another"
+
+
+class Crowd:
+    """Engine of operations that take different times, which it sleeps through."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, tuple[int, Any]] = {}
+        self._draws = random.Random(1)
+
+    def begin(self, place: int, argument: Any) -> None:
+        self._ends[place] = (perf_counter_ns() + round(self._draws.expovariate(1 / 5e6)), argument)
+
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+        sleep(max(min(end for end, _ in self._ends.values()) - perf_counter_ns(), 0) / 1e9)
+        over = [place for place, (end, _) in self._ends.items() if end <= perf_counter_ns()]
+        return [(place, self._ends.pop(place)[1]) for place in over]
+
+
+class NativeCrowd(Crowd):
+    """The same, with a loop of its own."""
+
+    def prepare(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        return [str(argument) for argument in arguments]
+
+    def run(
+        self, places: int, arguments: Sequence[Any], due: Sequence[int] | None, deadline_ns: int, most_bytes: int
+    ) -> RanInFlight:
+        assert all(type(argument) is str for argument in arguments)
+        done = run_pipelined(self, places, arguments, due, deadline_ns, never, failure)
+        answers = [OSError("odd") if answer == "7" else answer for answer in done.answers]
+        starts, ends = map(np.asarray, done.stamps)
+        return RanInFlight(starts, ends, np.asarray(done.freed), perf_counter_ns(), False, lambda: answers)
+
+
+@pytest.mark.serial
+@pytest.mark.claim("A closed loop of N clients keeps N operations under way")
+@pytest.mark.parametrize("kind", [Crowd, NativeCrowd])
+def test_requests_in_flight_stay_as_many_as_requested(kind: type[Crowd]) -> None:
+    """By Little's law. Batches end with fewer under way, in a time that is left out."""
+    way = kind()
+    tally = measure(lambda number: slices(way, [200], 8), Pace(duration_ns=10**9), lambda: None)
+    tally.exclude_idle_time(1)
+    assert tally.operations > 200 and tally.busy_ns <= tally.elapsed_ns
+    latencies_ns = sum(value * count for value, count in tally.latency.pairs())
+    assert latencies_ns / tally.elapsed_ns >= 0.97 * 8
+
+
+def test_native_loop_in_flight_is_told_from_library() -> None:
+    tally = measure(lambda number: slices(NativeCrowd(), [20], 4), Pace(), lambda: None)
+    assert (tally.load, tally.operations, tally.errors) == ("native", 20, 1)
+    assert tally.first_error == "OSError: odd"
+    assert measure(lambda number: slices(Crowd(), [20], 4), Pace(), lambda: None).load == "library"

@@ -10,10 +10,10 @@ from statistics import median
 from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import count_values
 from dyno.contracts.pace import NATIVE_LOAD
+from dyno.contracts.suite import IN_FLIGHT
 from dyno.fields import Sample
 from dyno.results import Run
 
-IN_FLIGHT = "inflight"
 """Parameter of suites whose clients may have several operations under way at once."""
 BUCKET = 1.002
 """A histogram has three digits, and its values are the upper ends of buckets."""

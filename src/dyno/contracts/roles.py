@@ -115,6 +115,8 @@ class NativeSuite(Protocol):
 
     native_limits: str = ""
     """Why native load can't run some phases of a definition, for the message that it can't."""
+    native_tls: bool = False
+    """Whether native load can use encrypted connections, so that it may load servers of the user's."""
 
     def can_load_natively(self, phase: str, params: Mapping[str, Value]) -> bool:
         """Returns whether native load can run the phase of this name with these parameters."""

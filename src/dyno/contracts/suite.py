@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from dyno.contracts.declarations import defer_import
 from dyno.contracts.engine import Engine, EngineSpec, Server
 from dyno.contracts.model import VERSION, Caveat, Fact, Phase, Preset, Tier, Value
 from dyno.contracts.presentation import Curve, InFile, Layout
 from dyno.contracts.settings import Setting
+
+IN_FLIGHT = "inflight"
+"""Parameter of suites whose clients have several operations in flight."""
 
 
 class InFlight(Protocol):
@@ -25,6 +28,36 @@ class InFlight(Protocol):
     def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
         """Returns the places whose operations have ended since the last call. Each comes with its answer, or with the
         exception that it raised. Waits up to `wait_ns` until the first operation ends."""
+
+
+class RanInFlight(NamedTuple):
+    """Operations that were run at once, in the order in which they began. Moments are int64 in ns of
+    `time.perf_counter_ns`."""
+
+    starts: Any
+    ends: Any
+    freed: Any
+    """When the place of each operation had become free; 0 if it was free from the start."""
+    over: int
+    """When the last operation had ended."""
+    full: bool
+    """Whether the answers filled the memory before all operations began."""
+    decode: Callable[[], Sequence[Any]]
+    """Function that returns the answers. Called once, while the clock stands still."""
+
+
+@runtime_checkable
+class NativeInFlight(InFlight, Protocol):
+    """Runs many operations at once by a native loop, instead of the loop in Python that calls `begin` and `ended`."""
+
+    def prepare(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Returns the operations' arguments as `run` takes them. Called before the clock starts."""
+
+    def run(
+        self, places: int, arguments: Sequence[Any], due: Sequence[int] | None, deadline_ns: int, most_bytes: int
+    ) -> RanInFlight:
+        """Keeps up to `places` operations in flight, begins none after the deadline or before it is due, and waits
+        for those that have begun. An answer is an exception if the operation failed."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.model import Phase, Refused, Unavailable
-from dyno.contracts.pace import LIBRARY_LOAD, NATIVE_LOAD, Pace
+from dyno.contracts.pace import Pace
 from dyno.contracts.roles import NativeWorkload
 from dyno.contracts.suite import Work, Workload
 from dyno.host.process import allow_open_files, die_with_parent
@@ -149,7 +149,6 @@ def run_phase(
         tally = _threads(task, ready) if threads else _merge_tallies(_processes(task, ready))
     tally.exclude_idle_time(connections or clients)
     tally.processes = 1 if threads else clients
-    tally.load = NATIVE_LOAD if connections else LIBRARY_LOAD
     return tally
 
 

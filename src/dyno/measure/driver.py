@@ -232,7 +232,11 @@ class Client:
         batch = pipelined.run_batch(self._queue.waiting, self._loop, start, deadline, self._tally.elapsed_ns)
         if batch.cut and deadline == limit:
             self._end_by_time()
-        return RunBatch(batch.idle, batch.over, len(batch.result.answers), partial(self._record_pipelined, batch))
+
+        def record(time: BatchTime) -> None:
+            self._record_pipelined(batch.finish(), time)
+
+        return RunBatch(batch.idle, batch.over, batch.operations, record)
 
     def _run_slices(self, start: int, deadline: int, limit: int) -> RunBatch:
         """Runs slices one after the other until the deadline. `limit`: when the phase is over."""

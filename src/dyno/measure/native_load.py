@@ -17,7 +17,7 @@ import numpy as np
 
 from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import NativeCall, Request
-from dyno.contracts.pace import Pace
+from dyno.contracts.pace import NATIVE_LOAD, Pace
 from dyno.contracts.suite import Failure, Operations, Work
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.batches import FOREVER_NS, BatchTime, RunBatch
@@ -174,6 +174,7 @@ class NativeClients(Client):
 
     def measure(self, ready: Callable[[], object], hot: bool, warmed: Callable[[], object]) -> Tally:
         tally = super().measure(ready, hot, warmed)
+        tally.load = NATIVE_LOAD
         tally.by_client = [lane.done for lane in self._lanes if lane.done or not lane.queue.over]
         return tally
 

@@ -7,16 +7,19 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from dyno.contracts.pace import Pace
-from dyno.contracts.suite import Bulk, Failure
+from dyno.contracts.pace import NATIVE_LOAD, Pace
+from dyno.contracts.suite import Bulk, Failure, NativeInFlight
 from dyno.measure import pipelined_loop
 from dyno.measure.batches import FOREVER_NS, MOST, OPERATIONS, BatchTime
-from dyno.measure.loop import Loop, Times
-from dyno.measure.memory_limit import MemoryLimit
+from dyno.measure.loop import Loop, Stamps, Times
+from dyno.measure.memory_limit import HELD_BYTES, MemoryLimit
 from dyno.measure.slices import Slice
 from dyno.measure.tally import Tally, select_succeeded
 
 V = TypeVar("V")
+NATIVE_OPERATIONS = 20_000
+"""Minimum number of operations of a native loop's batch. After a pause, in which answers are checked, the server is
+slower for some milliseconds, as its caches are cold."""
 
 
 class PipelinedBatch(NamedTuple):
@@ -31,20 +34,38 @@ class PipelinedBatch(NamedTuple):
     idle: int
     """When a place became free and nothing was left to begin there."""
     over: int
-    """End of the batch. `run_batch` converts this moment and `idle` to the clock of the client's own loop."""
-    cut: bool = False
-    """Whether the time ran out before the slices did."""
+    """End of the batch."""
+    native: bool = False
+    """Whether a native loop ran it."""
+    places: int = 1
+    """Operations that were under way at once, for each client."""
 
 
 def wanted_operations(waiting: Sequence[Slice | Bulk]) -> int:
     """Returns the number of operations for which a batch should have inputs; 0 for operations that run one after the
     other. It is large enough that the batch's end, when fewer and fewer operations are in flight, weighs little."""
     if waiting and isinstance(waiting[0], Slice) and waiting[0].work.many is not None:
-        return min(OPERATIONS * waiting[0].work.places, MOST)
+        wanted = OPERATIONS * waiting[0].work.places
+        if isinstance(waiting[0].work.many, NativeInFlight):
+            wanted = max(wanted, NATIVE_OPERATIONS)
+        return min(wanted, MOST)
     return 0
 
 
-def run_batch(waiting: Sequence[Slice | Bulk], own: Loop, start: int, limit: int, elapsed_ns: int) -> PipelinedBatch:
+class InFlightBatch(NamedTuple):
+    """A batch that was run. The answers of a native loop must still be decoded."""
+
+    operations: int
+    idle: int
+    over: int
+    """See `PipelinedBatch`; on the clock of the client's own loop."""
+    cut: bool
+    """Whether the time ran out before the slices did."""
+    finish: Callable[[], PipelinedBatch]
+    """Function that decodes the answers and adds them to their slices."""
+
+
+def run_batch(waiting: Sequence[Slice | Bulk], own: Loop, start: int, limit: int, elapsed_ns: int) -> InFlightBatch:
     """Runs the rest of the slices, as far as time and memory last.
 
     `start` and `limit` are on the clock of `own`. The times at which operations are due count from the phase's
@@ -54,19 +75,20 @@ def run_batch(waiting: Sequence[Slice | Bulk], own: Loop, start: int, limit: int
     begin, deadline = start - shift, limit - shift
     slices = [one for one in waiting if isinstance(one, Slice)]
     batch = _run(slices, begin, deadline, begin - elapsed_ns, MemoryLimit(1, begin).full)
-    cut = any(slice_.left for slice_ in slices) and not batch.result.full
-    return batch._replace(idle=batch.idle + shift, over=batch.over + shift, cut=cut)
+    return batch._replace(idle=batch.idle + shift, over=batch.over + shift)
 
 
 def run_untimed(slice_: Slice, limit_ns: int) -> int:
     """Runs a slice that is not recorded, for at most `limit_ns`. Returns its duration in ns."""
     begin = pipelined_loop.now()
-    return _run([slice_], begin, begin + min(limit_ns, FOREVER_NS), begin).over - begin
+    batch = _run([slice_], begin, begin + min(limit_ns, FOREVER_NS), begin)
+    batch.finish()
+    return batch.over - begin
 
 
 def _run(
     slices: Sequence[Slice], start: int, deadline: int, origin: int, full: Callable[[int], bool] = lambda now: False
-) -> PipelinedBatch:
+) -> InFlightBatch:
     first, failures = slices[0].work, list[Failure]()
     if first.many is None or any(slice_.work.many is not first.many for slice_ in slices):
         raise ValueError("slices that wait together are under way in one loop")
@@ -80,24 +102,52 @@ def _run(
     if all(slice_.due is not None for slice_ in slices):
         due = np.concatenate([slice_.due[slice_.done :] for slice_ in slices if slice_.due is not None]) + origin
     moments = None if due is None else due.tolist()
-    result = pipelined_loop.run_pipelined(
-        first.many, first.places, arguments, moments, deadline, full, record_failure
-    )
-    over = pipelined_loop.now()
+    native = isinstance(first.many, NativeInFlight)
+    if isinstance(first.many, NativeInFlight):
+        ran = first.many.run(first.places, arguments, moments, deadline, HELD_BYTES)
+        stamps = Stamps(ran.starts, ran.ends)
+        result = pipelined_loop.BatchResult([], stamps, ran.freed, ran.over - start, ran.full)
+        decode = ran.decode
+        over = ran.over
+    else:
+        result = pipelined_loop.run_pipelined(
+            first.many, first.places, arguments, moments, deadline, full, record_failure
+        )
+        over = pipelined_loop.now()
+
+        def decode() -> Sequence[object]:
+            return result.answers
+
+    idle = _idle_from(result, over)
+
+    def finish() -> PipelinedBatch:
+        answers = [record_failure(each) if isinstance(each, Exception) else each for each in decode()]
+        counts = _distribute(slices, answers)
+        decoded = result._replace(answers=answers)
+        return PipelinedBatch(counts, decoded, due, failures, start, idle, over, native, first.places)
+
+    operations = len(result.stamps.starts)
+    return InFlightBatch(operations, idle, over, operations < len(arguments) and not result.full, finish)
+
+
+def _distribute(slices: Sequence[Slice], answers: list[object]) -> list[tuple[Slice, int]]:
+    """Adds to each slice its answers. Returns the slices, each with their number."""
     counts = list[tuple[Slice, int]]()
     at = 0
     for slice_ in slices:
-        count = min(slice_.left, len(result.answers) - at)
-        slice_.answers = slice_.answers + result.answers[at : at + count]
+        count = min(slice_.left, len(answers) - at)
+        slice_.answers = slice_.answers + answers[at : at + count]
         at += count
         counts.append((slice_, count))
-    return PipelinedBatch(counts, result, due, failures, start, _idle_from(result, over), over)
+    return counts
 
 
 def _idle_from(result: pipelined_loop.BatchResult, over: int) -> int:
     """Returns when the first operation ended after the last one had begun."""
-    starts, ends = result.stamps
-    return min((end for end in ends if end > starts[-1]), default=over)
+    starts, ends = (np.asarray(times, dtype=np.int64) for times in result.stamps)
+    if not len(starts):
+        return over
+    return int(ends[ends > starts[-1]].min(initial=over))
 
 
 def record(batch: PipelinedBatch, tally: Tally, time: BatchTime, pace: Pace) -> None:
@@ -107,6 +157,9 @@ def record(batch: PipelinedBatch, tally: Tally, time: BatchTime, pace: Pace) -> 
     spans = ends - starts
     good = select_succeeded(result.answers, len(batch.failures))
     tally.operations += len(spans)
+    tally.places = batch.places
+    if batch.native:
+        tally.load = NATIVE_LOAD
     if len(starts):
         tally.last_begun_ns = int(starts.max()) - batch.start + base
     weights = list(

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from dyno.contracts.pace import FOREVER_NS
-from dyno.contracts.suite import Bulk, Failure, Operations, Reported, Work
+from dyno.contracts.suite import Bulk, Failure, NativeInFlight, Operations, Reported, Work
 from dyno.measure.arrivals import Arrivals
 from dyno.measure.loop import Loop, Resolvable, Times, resolve_stamps
 
@@ -22,7 +22,10 @@ class Slice:
 
     def __init__(self, work: Operations, due: Times | None = None) -> None:
         self.work = work
-        self.arguments = tuple(work.arguments)
+        arguments = work.arguments
+        if isinstance(work.many, NativeInFlight):
+            arguments = work.many.prepare(arguments)
+        self.arguments = tuple(arguments)
         self.due = due
         self.answers: list[object] = []
         """Answers of the operations that are done."""

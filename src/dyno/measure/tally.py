@@ -112,6 +112,8 @@ class Tally(Counted):
         """Whether the engine's library or native load sent the operations."""
         self.processes = 1
         """Processes of the clients."""
+        self.places = 1
+        """Operations that each client has under way at once."""
         self.facts: Mapping[str, Fact] = {}
         """Facts that an outside tool reported."""
 
@@ -189,13 +191,15 @@ class Tally(Counted):
 
         At the end of a batch, clients wait for the last answers of others, so fewer operations are under way than
         there are clients, and the time belongs to no closed loop of so many. The rate is one that was reached: that
-        of an interval in which each client had an operation under way. It is used if at least half of the operations
-        ended in such intervals. No client is busy for longer than the result.
+        of an interval in which each client had all its operations under way. It is used if at least half of the
+        operations ended in such intervals. No client with one operation at a time is busy for longer than the result.
         """
         if 2 * self.full_operations < max(self.operations, 1):
             return
         at_full_rate_ns = self.full_ns * self.operations // self.full_operations
-        self.elapsed_ns = min(self.elapsed_ns, max(at_full_rate_ns, -(-self.busy_ns // clients)))
+        self.elapsed_ns = min(self.elapsed_ns, max(at_full_rate_ns, -(-self.busy_ns // (clients * self.places))))
+        # The loop of operations in flight is busy for all of the time.
+        self.busy_ns = min(self.busy_ns, clients * self.elapsed_ns)
 
     def add_details(self, work: Operations, answers: Sequence[object]) -> None:
         """Adds the bytes that a slice's operations moved, and the parts of their latencies, if the suite tells them.
