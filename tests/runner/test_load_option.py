@@ -28,9 +28,9 @@ def servers() -> None:
         require(registry.engine(name))
 
 
-def clients_of(*engines: str, **options: Any) -> list[Value | None]:
+def clients_of(*engines: str, suite: str = "records", **options: Any) -> list[Value | None]:
     """The option `client` of each engine's cells, None for the engine's default, with one value if all are alike."""
-    cells = plan.make(RunRequest("records", engines, **options)).cells
+    cells = plan.make(RunRequest(suite, engines, **options)).cells
     values = {(cell.engine, cell.options.get("client")) for cell in cells if not cell.floor}
     return [client for _, client in sorted(values, key=str)]
 
@@ -72,6 +72,37 @@ def test_named_client_or_user_server_disables_auto_load() -> None:
     assert clients_of("redis:url=redis://127.0.0.1:1", "postgresql", **SEVERAL) == [None, None]
     assert clients_of("redis", load="library", **SEVERAL) == [None]
     assert clients_of("postgresql:client=pq", "redis", load="native", **SEVERAL) == ["pq", "native"]
+
+
+def requesting(*engines: str, suite: str = "http", load: str | None = None, **params: Any) -> list[Value | None]:
+    given = {name: [value] for name, value in params.items()}
+    return clients_of(*engines, suite=suite, load=load, params=given)
+
+
+def test_requests_in_flight_are_loaded_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("nginx", "versitygw"):
+        require(registry.engine(name))
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    site = "website:url=https://127.0.0.1/"
+    assert requesting("nginx", site, inflight=8) == requesting("nginx", site, load="native") == ["native", "native"]
+    assert requesting("nginx", inflight=1) == requesting("nginx", load="library", inflight=8) == [None]
+    # What needs libcurl stays with it.
+    assert requesting("nginx:tls=yes", protocol="2", inflight=8) == [None]
+    assert requesting("nginx", redirects="follow", inflight=8) == [None]
+    store = "s3:url=https://127.0.0.1/"
+    assert requesting("versitygw", store, suite="objectstore", inflight=8) == ["native", "native"]
+    assert requesting("versitygw", "directory", suite="objectstore", inflight=1) == [None, None]
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    assert requesting("nginx", site, inflight=8) == [None, None]
+    with pytest.raises(UsageError, match="engine website is reached by a proxy, which native load can't use"):
+        requesting("nginx", site, load="native")
+    # libcurl ignores this one too.
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert requesting("website:url=http://127.0.0.1/", inflight=8) == ["native"]
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert requesting("nginx", site, inflight=8) == ["native", "native"]
 
 
 def test_mix_with_scans_uses_library_or_is_refused() -> None:

@@ -23,7 +23,7 @@ from dyno.contracts.probe_time import BOUND_S, DISCARDED, LAST_S, LEAST_S, WARMU
 from dyno.contracts.profile import CPU
 from dyno.contracts.roles import DefinableSuite, NativeSuite, RequestDefinedSuite, inline_definition, variants_of
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown_name_message
-from dyno.contracts.suite import Suite
+from dyno.contracts.suite import IN_FLIGHT, Suite
 from dyno.host.interpreters import Python
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested_options
@@ -188,7 +188,8 @@ def make(request: RunRequest) -> Plan:
     _check_used(suite, request.params, phases)
     native = [phase for phase in phases if any(_can_load(suite, phase, params) for params in combinations)]
     clients = max(int(params["clients"]) for params in combinations)
-    rows = rows_of(suite, request, clients, bool(native), left_out)
+    several = any(int(params["clients"]) * int(params.get(IN_FLIGHT, 1)) > 1 for params in combinations)
+    rows = rows_of(suite, request, clients, several and bool(native), left_out)
     left_out += _list_unused_variants(suite, rows)
     if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):
         _check_native(suite, phases, combinations, own=definition is not None)

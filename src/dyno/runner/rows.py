@@ -51,8 +51,9 @@ def rows_of(
     suite: Suite, request: RunRequest, clients: int, native: bool = False, left_out: list[str] | None = None
 ) -> list[EngineRow]:
     """Returns the requested engines, or else the suite's default engines, with a null engine for each of their
-    tiers. `native`: whether native load can run any phase of the run. Adds to `left_out` a line for each requested
-    version that can't run here, and raises UsageError if nothing else is left."""
+    tiers. `native`: whether native load can run any phase of the run, and has several requests at once. Adds to
+    `left_out` a line for each requested version that can't run here, and raises UsageError if nothing else is left.
+    """
     tier = None
     if request.tier is not None:
         tier = tier_named(request.tier)
@@ -88,12 +89,13 @@ def rows_of(
             raise UsageError(f"engine {row.spec.name} serves one client, not {clients}: leave it out, or request 1")
     if not rows:
         raise UsageError(f"suite {suite.name}: {_why_none(suite, tier)}")
-    # Whether the user has chosen the client of a server, or named a server of their own. Native load refuses an
+    # Whether the user has chosen the client of a server, or named a server of their own. Most native load refuses an
     # encrypted connection, and only a connection shows whether the server encrypts it.
-    chosen = any(row.spec.server is not None and row.options.keys() & {CLIENT, URL} for row in rows)
+    choices = {CLIENT} if isinstance(suite, NativeSuite) and suite.native_tls else {CLIENT, URL}
+    chosen = any(row.spec.server is not None and row.options.keys() & choices for row in rows)
     if request.load == NATIVE_LOAD:
         rows = _natively_loaded(suite, rows)
-    elif request.load in (None, AUTO_LOAD) and clients > 1 and native and not chosen:
+    elif request.load in (None, AUTO_LOAD) and native and not chosen:
         # Like is compared with like: if one server can't be loaded natively, the library loads all of them.
         rows = _natively_loaded(suite, rows) if natively_loadable(suite, rows) else rows
     # A search has no floor: its rows are compared by what they can take, and not by their time. Other machines can't

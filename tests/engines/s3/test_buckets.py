@@ -30,8 +30,10 @@ ENGINES: list[tuple[str, dict[str, Value]]] = [
     ("directory", {}),
     ("versitygw", {"client": "thin"}),
     ("versitygw", {"client": "boto3"}),
+    ("versitygw", {"client": "native"}),
     ("minio", {"client": "thin"}),
     ("minio", {"client": "boto3"}),
+    ("minio", {"client": "native"}),
 ]
 KEY, SECRET = "AKIDYNOTESTKEY", "geheimesgeheimnis"
 
@@ -179,7 +181,7 @@ def test_missing_keys_or_unreachable_server_is_refused(
         job_of("s3", home, {"url": gone, "bucket": "bucket"}, _foreign(gone)).open(home)
 
 
-@pytest.mark.parametrize("client", ["boto3", "thin"])
+@pytest.mark.parametrize("client", ["boto3", "thin", "native"])
 def test_server_certificate_is_verified_with_aws_ca_bundle(
     home: Path, keys: None, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +222,7 @@ class TestOnARealServer:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", served.address.password)
         return served
 
-    @pytest.mark.parametrize("client", ["boto3", "thin"])
+    @pytest.mark.parametrize("client", ["boto3", "thin", "native"])
     def test_users_bucket_keeps_all_foreign_objects(self, home: Path, right: Any, client: str) -> None:
         import boto3
 

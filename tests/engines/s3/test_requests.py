@@ -26,7 +26,11 @@ NGINX = [
     ({"h2c": True}, "2"),
     ({"tls": True, "workers": 2}, "1.1"),
     ({"tls": True}, "2"),
+    ({"client": "native"}, "1.1"),
+    ({"client": "native", "tls": True}, "1.1"),
+    ({"client": "native", "tls": True, "verify": True}, "1.1"),
 ]
+CLIENTS = ["libcurl", "native"]
 
 
 @contextmanager
@@ -72,8 +76,9 @@ def test_nginx_without_tls_refuses_http2_unless_h2c(home: Path) -> None:
         pass
 
 
-def test_connections_are_reused(home: Path) -> None:
-    with opened("nginx", home, {}, RequestOptions()) as port, port("store") as requests:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_connections_are_reused(home: Path, client: str) -> None:
+    with opened("nginx", home, {"client": client}, RequestOptions()) as port, port("store") as requests:
         (target,) = requests.publish([b"body"])
         with closing(requests.asking(4, False)) as requester:
             answers = request_all(requester, 4, [target.url] * 100)
@@ -81,9 +86,10 @@ def test_connections_are_reused(home: Path) -> None:
         assert requester.codes == {200: 100}
 
 
-def test_thousands_of_requests_are_in_flight(home: Path) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_thousands_of_requests_are_in_flight(home: Path, client: str) -> None:
     """More connections than select(2) could handle."""
-    with opened("nginx", home, {}, RequestOptions()) as port, port("store") as requests:
+    with opened("nginx", home, {"client": client}, RequestOptions()) as port, port("store") as requests:
         (target,) = requests.publish([b"body"])
         with closing(requests.asking(3_000, False)) as requester:
             answers = request_all(requester, 3_000, [target.url] * 3_000)

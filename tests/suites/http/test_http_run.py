@@ -47,22 +47,27 @@ def samples(shell: Shell, engine: str) -> list[dict[str, Any]]:
     return [sample for attempt in shell.attempts(engine) for sample in attempt["samples"]]
 
 
-def test_nginx_is_measured_with_kept_and_fresh_connections(shell: Shell) -> None:
-    run(shell, "-p", "inflight=1,8,64", "-p", "body=1000")
+@pytest.mark.parametrize("load", ["library", "native"])
+def test_nginx_is_measured_with_kept_and_fresh_connections(shell: Shell, load: str) -> None:
+    run(shell, "-p", "inflight=1,8,64", "-p", "body=1000", "--load", load)
     phases = rows(shell)
     assert [(row["phase"], row["params"]["inflight"]) for row in phases] == [
         *itertools.product(("kept", "fresh"), (1, 8, 64))
     ]
     for row in phases:
-        assert (row["engine"], row["valid"], row["why"], row["operations"]) == ("nginx", True, None, 300)
-        parts = set(row["latency_by_part_ns"])
-        # A reused connection lacks the other stages: they are absent, not zero.
-        assert parts == (STAGES - {"tls"} if row["phase"] == "fresh" else {"send", "wait", "transfer"})
+        assert row["engine"] == ("nginx" if load == "library" else "nginx:client=native")
+        assert (row["valid"], row["why"], row["operations"]) == (True, None, 300)
+        # A reused connection lacks the other stages: they are absent, not zero. Native load knows the address.
+        parts = {"send", "wait", "transfer"}
+        if row["phase"] == "fresh":
+            parts = STAGES - {"tls"} - ({"lookup"} if load == "native" else set())
+        assert set(row["latency_by_part_ns"]) == parts
         assert row["facts"]["status_200"] == 300
         assert row["facts"]["connections"] == (300 if row["phase"] == "fresh" else 0)
     for sample in samples(shell, "nginx"):
         assert (sample["checked"], sample["errors"], sample["bytes"]) == (300, 0, 300_000)
         assert sample["busy_ns"] <= sample["elapsed_ns"] and sample["server"] is not None
+        assert sample["load"] == load
     assert shell.left() == [] and shell.strays() == []
 
 
@@ -241,6 +246,21 @@ def test_client_certificate_is_sent_if_configured(shell: Shell, place: Path) -> 
     without, given = sorted(rows(shell), key=lambda row: bool(row["valid"]))
     assert given["facts"]["status_200"] == 300
     assert without["why"].startswith("refused") and "HTTP 400" in without["why"]
+
+
+def test_native_load_keeps_connections_to_each_server(shell: Shell, place: Path) -> None:
+    with (
+        closing(engine_nginx.Nginx(place / "plain", tls=False, workers=1)) as plain,
+        closing(engine_nginx.Nginx(place / "tls", tls=True, workers=1)) as secure,
+    ):
+        for serving in (plain, secure):
+            serving.start()
+            (serving.root / "page").write_text("hello")
+        urls = f"{plain.address.url}/page {secure.address.url}/page"
+        engine = f"website:url={urls}+cacert={secure.certificate}+client=native"
+        run(shell, "-e", engine, "--phases", "kept", "-p", "inflight=32")
+    (row,) = rows(shell)
+    assert (row["why"], row["facts"]["connections"], row["facts"]["status_200"]) == (None, 0, 300)
 
 
 def test_row_is_invalid_if_http_version_differs(shell: Shell, place: Path) -> None:

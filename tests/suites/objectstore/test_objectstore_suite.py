@@ -11,7 +11,8 @@ import pytest
 
 from dyno import registry
 from dyno.contracts.model import Wrong
-from dyno.suites.objectstore import DIGEST, NoObject, StoreError, StoreRequest, StoreResponse, Throttled
+from dyno.suites._shared.digest import new_digest
+from dyno.suites.objectstore import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.requests import (
     STALE_CHECKS,
     Bodies,
@@ -63,7 +64,7 @@ class Store:
 def seen(store: Store) -> Any:
     """Returns the result of one visibility script."""
     chain = ScriptRunner(store)
-    chain.begin(0, lambda: visibility_script("a", (OLD, NEW), (DIGEST(OLD).digest(), DIGEST(NEW).digest())))
+    chain.begin(0, lambda: visibility_script("a", (OLD, NEW), (new_digest(OLD).digest(), new_digest(NEW).digest())))
     for _ in range(20):
         for _, answer in chain.ended(0):
             return answer
@@ -117,8 +118,8 @@ def test_bodies_differ_and_ranges_have_the_right_digests() -> None:
         found = [bytes(bodies.body(at)) for at in range(bodies.count)]
         assert {len(each) for each in found} == {size}
         assert len(set(found)) == bodies.count or size == 1
-        assert bodies.right(1) == DIGEST(found[1]).digest()
-        assert bodies.right(1, size // 3, size // 2) == DIGEST(found[1][size // 3 : size // 2]).digest()
+        assert bodies.right(1) == new_digest(found[1]).digest()
+        assert bodies.right(1, size // 3, size // 2) == new_digest(found[1][size // 3 : size // 2]).digest()
 
 
 def test_names_spread_over_prefixes_and_list_in_order() -> None:

@@ -179,7 +179,7 @@ class Requests(NullPort):
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         return (Target("http://127.0.0.1/", None, None),)
 
-    def asking(self, places: int, fresh: bool) -> Requests:
+    def asking(self, places: int, fresh: bool, library: bool = False) -> Requests:
         return self
 
     def begin(self, place: int, argument: object) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Refused, Tier, Unavailable, Value
+from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     import boto3
     from botocore.client import BaseClient
 
-CLIENTS = ("boto3", "thin")
-CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs requests itself")
+CLIENTS = ("boto3", "thin", NATIVE_CLIENT)
+_CLIENTS_HELP = "boto3; thin: libcurl, which signs requests itself; or native: native load"
+CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], _CLIENTS_HELP)
 REGION = "us-east-1"
 Response = Mapping[str, Any]
 """A response that boto3 parsed, or a part of it."""
@@ -207,6 +209,8 @@ class Store(Engine):
         boto = f"boto3 {version('boto3')}"
         if self.options["client"] == "boto3":
             return boto
+        if self.options["client"] == NATIVE_CLIENT:
+            return f"Dyno's native load, {boto}"
         return f"{curl.pycurl().version.split()[1]}, {boto}"
 
 

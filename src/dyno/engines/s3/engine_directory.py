@@ -15,7 +15,8 @@ from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores.flushing import fsync
 from dyno.host import filesystem
-from dyno.suites.objectstore import DIGEST, Bucket, NoObject, StoreRequest, StoreResponse, ThreadedRequester
+from dyno.suites._shared.digest import new_digest
+from dyno.suites.objectstore import Bucket, NoObject, StoreRequest, StoreResponse, ThreadedRequester
 
 FOLDER, FILE = "%d", "%f"
 """Suffixes of the names of directories and files, which no quoted segment has."""
@@ -56,7 +57,7 @@ class Objects(Bucket):
     def __init__(self, engine: Directory, large: bool, patience: float) -> None:
         self._engine, self._large = engine, large
 
-    def asking(self, places: int, fresh: bool) -> ThreadedRequester:
+    def asking(self, places: int, fresh: bool, library: bool = False) -> ThreadedRequester:
         return ThreadedRequester(self._respond, places)
 
     def _respond(self, request: StoreRequest) -> StoreResponse:
@@ -141,7 +142,7 @@ class Objects(Bucket):
                 body = file.read(left)
                 end = now() - start
                 return StoreResponse(len(body), None, body, end, end)
-            digest = DIGEST()
+            digest = new_digest()
             size = 0
             first = 0
             while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):

@@ -10,16 +10,17 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server, ServerSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Refused, Tier, Unavailable, Value
+from dyno.contracts.native_load import CLIENT
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3 import http_requests
 from dyno.servers import loopback, program_option
 from dyno.servers.process import Process, program, unprivileged
+from dyno.suites._shared.digest import new_digest
 from dyno.suites.http import Target
 
 INSTALL = "dyno install nginx"
@@ -142,7 +143,8 @@ def needs(options: Mapping[str, Value]) -> str | None:
         return "client certificates need TLS: set tls with verify"
     if options["tls"] and options["h2c"]:
         return "h2c is HTTP/2 without TLS: set only one of tls and h2c"
-    return explain_unavailability(bool(options["tls"]), program_option.get_path(options))
+    own = explain_unavailability(bool(options["tls"]), program_option.get_path(options))
+    return own or http_requests.explain_native(options)
 
 
 class Files(Engine):
@@ -150,6 +152,7 @@ class Files(Engine):
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Nginx) -> None:
         self._options, self._server = options, server
+        self.client = str(options[CLIENT])
 
     def transport(self, version: str) -> tuple[bool, Mapping[str, object]]:
         tls = bool(self._options["tls"])
@@ -170,12 +173,12 @@ class Files(Engine):
             file = self._server.root / f"{at}-{len(body)}"
             file.write_bytes(body)
             file.chmod(0o644)
-            targets.append(Target(f"{self._server.address.url}/{file.name}", len(body), sha256(body).digest()))
+            targets.append(Target(f"{self._server.address.url}/{file.name}", len(body), new_digest(body).digest()))
         return targets
 
     def version(self) -> str:
         own = KIND.version_of(program_option.get_path(self._options))
-        return f"nginx {own} ({http_requests.client_version()})"
+        return f"nginx {own} ({http_requests.client_version(self.client)})"
 
     def settings(self) -> Mapping[str, Value | None]:
         return {
@@ -195,7 +198,7 @@ class Files(Engine):
 
 ENGINE = EngineSpec(
     name="nginx",
-    title="nginx with static files, which Dyno starts (nginx; client libcurl by pycurl)",
+    title="nginx with static files, which Dyno starts (nginx; client libcurl by pycurl, or native load)",
     opener=Files,
     ports={"requests": PortSpec("dyno.engines.s3.http_requests:Requests")},
     # This engine stores nothing.
@@ -208,6 +211,7 @@ ENGINE = EngineSpec(
         Setting("verify", boolean, False, "with tls: require a client certificate, which the client has"),
         Setting("h2c", boolean, False, "serve HTTP/2 without TLS, which can't be negotiated: for protocol=2"),
         Setting("workers", integer(1, 1_024), 1, "worker processes"),
+        http_requests.CLIENT_SETTING,
         KIND.setting,
     ),
     server=ServerSpec(serve),

@@ -7,6 +7,7 @@ from pathlib import Path
 from dyno.contracts.engine import Engine, EngineSpec, Listing, PortSpec, ServerSpec
 from dyno.contracts.installation import Installation
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
+from dyno.contracts.native_load import CLIENT
 from dyno.contracts.settings import Setting, boolean
 from dyno.engines.s3 import http_requests
 from dyno.servers.user_server import URL, UserServer
@@ -50,7 +51,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
     except UsageError as error:
         return str(error)
     if options[URL]:
-        return None
+        return http_requests.explain_native(options, str(options[URL]).split())
     return "needs a URL: -e website:url=https://example.org/"
 
 
@@ -66,6 +67,7 @@ class Site(Engine):
         from dyno.suites.http.options import check_url
 
         self._options = options
+        self.client = str(options[CLIENT])
         self._urls = [check_url(url) for url in str(options[URL]).split()]
 
     def transport(self, version: str) -> tuple[bool, Mapping[str, object]]:
@@ -80,7 +82,7 @@ class Site(Engine):
         return [Target(url, None, None) for url in self._urls]
 
     def version(self) -> str:
-        return http_requests.client_version()
+        return http_requests.client_version(self.client)
 
     def settings(self) -> Mapping[str, Value | None]:
         encrypted = {url.lower().startswith("https:") for url in self._urls}
@@ -94,13 +96,14 @@ class Site(Engine):
 
 ENGINE = EngineSpec(
     name="website",
-    title="A server of yours, by its address (client libcurl by pycurl)",
+    title="A server of yours, by its address (client libcurl by pycurl, or native load)",
     opener=Site,
     ports={"requests": PortSpec("dyno.engines.s3.http_requests:Requests")},
     tiers={},
     installation=Installation(modules=("pycurl",), requires=("pycurl>=7.45.7",), needs=needs),
     options=(
         Setting(URL, addresses, "", "URLs to request, separated by blanks; or env:NAME or file:PATH", True),
+        http_requests.CLIENT_SETTING,
         Setting("insecure", boolean, False, "accept any certificate"),
         *(Setting(name, str, "", help) for name, help in FILES.items()),
         Setting("secret", secret, "", "a header that is a secret: NAME: VALUE; or env:NAME or file:PATH", True),

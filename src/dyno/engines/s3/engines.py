@@ -23,7 +23,7 @@ from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import GoModule, Program
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.versions import Built, Versions
-from dyno.engines.s3 import buckets, counters_minio, engine_nginx
+from dyno.engines.s3 import buckets, counters_minio, engine_nginx, http_requests
 from dyno.engines.s3.engine_nginx import Throttle
 from dyno.engines.s3.http_requests import LOOPBACK
 from dyno.host import filesystem
@@ -206,7 +206,7 @@ def _declare(
             return (
                 f"throttle: expected 0 or at least {LEAST}, since the probes after a burst are up to 100 per second"
             )
-        own = cls.server.explain_missing(program_option.get_path(options))
+        own = cls.server.explain_missing(program_option.get_path(options)) or http_requests.explain_native(options)
         return own or (engine_nginx.explain_unavailability() if options["throttle"] else None)
 
     return EngineSpec(
@@ -242,7 +242,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
     if "@" in urlsplit(url).netloc:
         return f"ignores keys in its URL: {buckets.KEYS}"
     if url or options["bucket"]:
-        return None
+        return http_requests.explain_native(options, [url] if url else ())
     return "needs a server or a bucket: -e s3:url=https://… for your own server, or s3:bucket=NAME for Amazon's"
 
 

@@ -1,8 +1,9 @@
-"""The port `bucket` through S3's API. The option `client` selects boto3, which most users have, or `thin`:
-libcurl, which signs requests itself (AWS Signature Version 4). That is the thinnest possible client, and it has many
-requests in flight in one process.
+"""The port `bucket` through S3's API. The option `client` selects boto3, which most users have; `thin`: libcurl,
+which signs requests itself (AWS Signature Version 4), and has many requests in flight in one process; or `native`:
+native load, whose requests are signed before the clock starts. Uploads in parts, and objects that are written, read
+and deleted one after the other, are requests that follow from each other's responses, which libcurl makes.
 
-Signatures of the thin client don't cover bodies (UNSIGNED-PAYLOAD). Sources: curl's documentation,
+Only boto3's signatures cover bodies; the others' do not (UNSIGNED-PAYLOAD). Sources: curl's documentation,
 "CURLOPT_AWS_SIGV4"; Amazon Web Services, Amazon S3 API Reference.
 """
 
@@ -14,16 +15,19 @@ from functools import partial
 from html import unescape
 from pathlib import Path
 from time import perf_counter_ns as now
-from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote_plus, urlencode
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.engines.s3 import buckets
 from dyno.engines.s3.buckets import Access
 from dyno.engines.s3.http_requests import allow_open_files
+from dyno.engines.s3.signing import BODY_HEADER, UNSIGNED, Signer
+from dyno.suites._shared.digest import new_digest
 from dyno.suites.http.multi import CurlRequester
+from dyno.suites.http.native import Moments, NativeRequester, Received, Servers, encode_head
 from dyno.suites.http.options import Options
 from dyno.suites.objectstore import (
-    DIGEST,
     Bucket,
     NoObject,
     Requester,
@@ -49,9 +53,12 @@ class Objects(Bucket):
         self._large = large
         self._patience = patience
 
-    def asking(self, places: int, fresh: bool) -> Requester:
+    def asking(self, places: int, fresh: bool, library: bool = False) -> Requester:
         allow_open_files(places)
-        if self._store.options["client"] == "thin":
+        client = self._store.options[CLIENT]
+        if client == NATIVE_CLIENT and not library:
+            return NativeStoreRequester(self._store.at, places, fresh, self._patience)
+        if client != buckets.CLIENTS[0]:
             return ThinRequester(self._store.at, places, fresh, not self._large, self._patience)
         return BotoRequester(self._store.at, places, self._large, self._patience)
 
@@ -126,7 +133,7 @@ class BotoRequester(ThreadedRequester):
         if not self._large:
             body = stream.read()
             return StoreResponse(len(body), None, body, first, now() - start)
-        digest, size = DIGEST(), 0
+        digest, size = new_digest(), 0
         while piece := stream.read(PIECE_BYTES):
             digest.update(piece)
             size += len(piece)
@@ -146,14 +153,53 @@ ERROR_FROM = 300
 ENCODED = b"<EncodingType>url</EncodingType>"
 THROTTLES = ("SlowDown", "SlowDownRead", "SlowDownWrite", "TooManyRequests", "RequestLimitExceeded")
 READS, WRITES = ("get", "head", "list"), ("put", "part", "copy")
-UNSIGNED = "x-amz-content-sha256: UNSIGNED-PAYLOAD"
+METHODS = {"get": "GET", "list": "GET", "head": "HEAD", "put": "PUT", "copy": "PUT", "delete": "DELETE"}
+"""Method of each request of a single phase."""
+LISTED_BYTES = 8 << 20
+"""Number of bytes of a list that are kept: a thousand names, each of at most 1,024 bytes, some percent-encoded."""
+
+
+class Api:
+    """Addresses and headers of requests to a bucket."""
+
+    def __init__(self, at: Access) -> None:
+        self._at, self._root = at, f"{at.endpoint.rstrip('/')}/{at.bucket}"
+
+    def url(self, request: StoreRequest) -> str:
+        prefix = self._at.prefix
+        if request.verb == "list":
+            query = {
+                "encoding-type": "url",
+                "list-type": "2",
+                "max-keys": str(request.number),
+                "prefix": prefix + request.key,
+            }
+            if request.other:
+                query["start-after"] = prefix + request.other
+            return f"{self._root}?{urlencode(sorted(query.items()), quote_via=quote, safe='~-._')}"
+        path = f"{self._root}/{quote(prefix + request.key, SAFE)}"
+        if request.verb == "open":
+            return f"{path}?uploads="
+        if request.verb == "part":
+            return f"{path}?partNumber={request.number}&uploadId={quote(request.upload, SAFE)}"
+        if request.upload:
+            return f"{path}?uploadId={quote(request.upload, SAFE)}"
+        return path
+
+    def headers(self, request: StoreRequest) -> dict[str, str]:
+        """Returns the headers that only this request has."""
+        if request.verb == "copy":
+            return {"x-amz-copy-source": quote(f"/{self._at.bucket}/{self._at.prefix}{request.other}", SAFE)}
+        if request.start is not None:
+            return {"Range": f"bytes={request.start}-{request.end - 1}"}
+        return {}
 
 
 class Sink:
     """Receives a body that is too large to keep. Computes its digest and keeps its beginning."""
 
     def __init__(self) -> None:
-        self.digest, self.beginning = DIGEST(), b""
+        self.digest, self.beginning = new_digest(), b""
 
     def __call__(self, piece: bytes) -> None:
         self.digest.update(piece)
@@ -190,7 +236,7 @@ class ThinRequester(CurlRequester):
         noproxy, cacert = "*" if at.own else None, Path(at.authority) if at.authority else None
         options = Options(http1_1=True, max_time=patience, noproxy=noproxy, cacert=cacert)
         super().__init__(options, places, fresh, keeps)
-        self._root = f"{at.endpoint.rstrip('/')}/{at.bucket}"
+        self._api = Api(at)
         self._at, self._keeps = at, keeps
         c = self._c
         for handle in self._handles:
@@ -215,7 +261,7 @@ class ThinRequester(CurlRequester):
             self._set_verb(handle, request.verb)
         handle.request = request
         handle.headers.clear()
-        handle.setopt(c.URL, self._url(request))
+        handle.setopt(c.URL, self._api.url(request))
         if request.verb in WRITES:
             handle.setopt(c.INFILESIZE_LARGE, handle.source.replace(request.body))
         elif request.verb in ("open", "join"):
@@ -227,11 +273,8 @@ class ThinRequester(CurlRequester):
             if request.verb == "join":
                 body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
             handle.setopt(c.POSTFIELDS, body.encode())
-        if request.verb == "copy":
-            source = quote(f"/{self._at.bucket}/{self._at.prefix}{request.other}", SAFE)
-            self._set_headers(handle, f"x-amz-copy-source: {source}")
-        elif request.start is not None:
-            self._set_headers(handle, f"Range: bytes={request.start}-{request.end - 1}")
+        if own := self._api.headers(request):
+            self._set_headers(handle, *(f"{name}: {value}" for name, value in own.items()))
         elif handle.has_own_headers:
             self._set_headers(handle)
         if request.verb == "get" and not self._keeps:
@@ -244,7 +287,7 @@ class ThinRequester(CurlRequester):
             token = [f"x-amz-security-token: {self._at.token}"]
         else:
             token = []
-        handle.setopt(self._c.HTTPHEADER, [UNSIGNED, "Expect:", "Content-Type:", *token, *more])
+        handle.setopt(self._c.HTTPHEADER, [f"{BODY_HEADER}: {UNSIGNED}", "Expect:", "Content-Type:", *token, *more])
         handle.has_own_headers = bool(more)
 
     def _set_verb(self, handle: pycurl.Curl, verb: str) -> None:
@@ -263,27 +306,6 @@ class ThinRequester(CurlRequester):
         self._set_headers(handle)
         if verb != "get" or self._keeps:
             handle.setopt(c.WRITEFUNCTION, handle.pieces.append)
-
-    def _url(self, request: StoreRequest) -> str:
-        prefix = self._at.prefix
-        if request.verb == "list":
-            query = {
-                "encoding-type": "url",
-                "list-type": "2",
-                "max-keys": str(request.number),
-                "prefix": prefix + request.key,
-            }
-            if request.other:
-                query["start-after"] = prefix + request.other
-            return f"{self._root}?{urlencode(sorted(query.items()), quote_via=quote, safe='~-._')}"
-        path = f"{self._root}/{quote(prefix + request.key, SAFE)}"
-        if request.verb == "open":
-            return f"{path}?uploads="
-        if request.verb == "part":
-            return f"{path}?partNumber={request.number}&uploadId={quote(request.upload, SAFE)}"
-        if request.upload:
-            return f"{path}?uploadId={quote(request.upload, SAFE)}"
-        return path
 
     # -- its response ---------------------------------------------------------------------------------------
 
@@ -314,6 +336,37 @@ class ThinRequester(CurlRequester):
         if request.verb == "list":
             names = partial(_names, body, len(self._at.prefix))
         return StoreResponse(size, None, None, first, total, names, _tag(request, handle.headers, body))
+
+
+class NativeStoreRequester(NativeRequester):
+    """See `dyno.suites.objectstore.Requester`. Each operation is a single request."""
+
+    def __init__(self, at: Access, places: int, fresh: bool, patience: float) -> None:
+        cacert = Path(at.authority) if at.authority else None
+        super().__init__(Servers([at.endpoint]), places, fresh, Options(max_time=patience, cacert=cacert))
+        self._at, self._api, self._sign = at, Api(at), Signer(at)
+
+    def encode(self, argument: StoreRequest) -> Any:
+        request, method = argument, METHODS[argument.verb]
+        url = urlsplit(self._api.url(request))
+        headers = self._sign(method, url, self._api.headers(request))
+        body = request.body if request.verb in WRITES else None
+        head = encode_head(method, url, headers.items(), None if body is None else len(body), self.fresh)
+        # The digest of an object is enough. An error has its reason in its body.
+        keeps = LISTED_BYTES if request.verb == "list" else ERROR_BYTES
+        return self.request_type(0, head, body, keeps, request.verb == "head")
+
+    def answer(self, argument: StoreRequest, received: Received, at: Moments) -> StoreResponse | Exception:
+        body = received.kept
+        if received.status >= ERROR_FROM or (argument.verb == "copy" and CODE.search(body)):
+            code = CODE.search(body)
+            return error_of(received.status, code[1].decode(errors="replace") if code else "")
+        first, total = at.first - at.start, at.end - at.start
+        if argument.verb == "get":
+            return StoreResponse(received.size, received.digest, None, first, total)
+        size = (received.length or 0) if argument.verb == "head" else 0
+        names = partial(_names, body, len(self._at.prefix)) if argument.verb == "list" else None
+        return StoreResponse(size, None, None, first, total, names)
 
 
 def _names(body: bytes, cut: int) -> Sequence[str]:

@@ -7,8 +7,9 @@ from typing import NamedTuple, Protocol
 
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.quantities import whole
+from dyno.contracts.roles import NativeSuite
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.suite import InFlight, Suite
+from dyno.contracts.suite import IN_FLIGHT, InFlight, Suite
 from dyno.suites.http.stages import STAGES
 
 KEPT, FRESH = "kept", "fresh"
@@ -57,8 +58,9 @@ class Requests(Protocol):
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         """Publishes the bodies on Dyno's own server. Returns their targets, or those of a user's server."""
 
-    def asking(self, places: int, fresh: bool) -> Requester:
-        """Returns a requester for up to `places` requests in flight. `fresh`: each request uses a new connection."""
+    def asking(self, places: int, fresh: bool, library: bool = False) -> Requester:
+        """Returns a requester for up to `places` requests in flight. `fresh`: each request uses a new connection.
+        `library`: not by native load, whose requests end before others begin, unless they are measured."""
 
     def close(self) -> None: ...
 
@@ -94,13 +96,13 @@ _BODIES = (1_000, 100_000, 10_000_000, 100_000_000)
 _FULL = {"inflight": (1, 8, 64, 512, 10_000), "body": _BODIES, "targets": 2, "requests": 1_000_000}
 
 
-class HttpSuite(Suite):
+class HttpSuite(NativeSuite, Suite):
     name = "http"
     title = "HTTP requests, one or many under way at once, part by part"
     ports = ("requests",)
     engines = ("nginx",)
     params = (
-        Setting("inflight", integer(1, 10_000), 1, "requests in flight at once, all from one process"),
+        Setting(IN_FLIGHT, integer(1, 10_000), 1, "requests in flight at once, all from one process"),
         Setting("body", integer(0, 1_000_000_000), 1_000, "bytes of each body, on a server of Dyno's own"),
         Setting("targets", integer(1, 10_000), 8, "files to request in random order, on a server of Dyno's own"),
         Setting("requests", integer(1), 20_000, "requests of a phase"),
@@ -120,6 +122,12 @@ class HttpSuite(Suite):
             "full": Preset(_FULL, samples=10, budget=60, timeout=3_600),
         }
     )
+    native_tls = True
+
+    def can_load_natively(self, phase: str, params: Mapping[str, Value]) -> bool:
+        """Returns whether the requests are of HTTP/1.1, and none follows from another's response."""
+        return params["protocol"] == "1.1" and params["redirects"] == "count"
+
     phases = (
         Phase(
             KEPT,

@@ -47,7 +47,7 @@ class Hop:
     exitcode: int = 0
 
     @property
-    def stages_us(self) -> dict[str, int | None]:
+    def stages_us(self) -> dict[str, float | None]:
         return stages(self.at, self.secure, self.fresh, self.exitcode != 0)
 
 
@@ -309,5 +309,5 @@ def summarize_hops(hops: Sequence[Hop], options: Options) -> JsonObject:
     return dict(sorted(fields.items()))
 
 
-def _seconds(us: Mapping[str, int | None]) -> dict[str, float | None]:
+def _seconds(us: Mapping[str, float | None]) -> dict[str, float | None]:
     return {name: None if value is None else value / MICRO for name, value in us.items()}

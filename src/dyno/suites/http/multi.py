@@ -6,7 +6,6 @@ idle sockets cost nothing. See the section MULTI_SOCKET in libcurl's documentati
 
 from __future__ import annotations
 
-import hashlib
 import select
 from collections import Counter
 from collections.abc import Sequence
@@ -14,9 +13,11 @@ from contextlib import suppress
 from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dyno.suites._shared.digest import new_digest
 from dyno.suites.http import curl
 from dyno.suites.http.client import prepare_handle
 from dyno.suites.http.options import Options
+from dyno.suites.http.stages import Moments
 
 if TYPE_CHECKING:
     from pycurl import Curl
@@ -29,7 +30,6 @@ SELECTABLE = 1024
 ERROR_FROM = 400
 KEPT_BYTES = 16 << 10
 """Maximum size of bodies that are kept whole, and hashed while the clock stands still."""
-DIGEST = hashlib.sha256
 
 
 class Response(NamedTuple):
@@ -41,8 +41,7 @@ class Response(NamedTuple):
     """Digest of the body; None if `body` has the body itself."""
     body: bytes | None
     connects: int
-    moments: tuple[int, int, int, int, int, int, int]
-    """Times of the request, as in `dyno.suites.http.stages.Moments`."""
+    moments: Moments
     version: str
     """Version of HTTP."""
     redirects: int
@@ -50,10 +49,10 @@ class Response(NamedTuple):
 
 
 class RequestFailed(Exception):
-    """Failure of a request, with libcurl's message and error number."""
+    """Failure of a request, with libcurl's error number for its kind."""
 
     def __init__(self, message: str, number: int) -> None:
-        super().__init__(f"{message} (curl {number})")
+        super().__init__(message)
         self.number = number
 
 
@@ -155,7 +154,7 @@ class CurlRequester:
             handle.setopt(self._c.URL, argument)
             self._urls[handle.place] = argument
         if not handle.keeps:
-            handle.digest = DIGEST()
+            handle.digest = new_digest()
             handle.setopt(self._c.WRITEFUNCTION, handle.digest.update)
 
     def _response(self, handle: Curl) -> Any:
@@ -172,7 +171,7 @@ class CurlRequester:
             digest, size = handle.digest.digest(), int(get(c.SIZE_DOWNLOAD_T))
         if status >= ERROR_FROM:
             return StatusError(f"HTTP {status}")
-        moments, version = tuple(map(get, self._times)), self._versions.get(get(c.INFO_HTTP_VERSION), "unknown")
+        moments, version = Moments(*map(get, self._times)), self._versions.get(get(c.INFO_HTTP_VERSION), "unknown")
         redirects = 0
         if self._location:
             redirects = get(c.REDIRECT_COUNT)
@@ -225,7 +224,7 @@ class CurlRequester:
                 answers.append((handle.place, self._response(handle)))
                 self._multi.remove_handle(handle)
             for handle, number, message in failed:
-                answers.append((handle.place, RequestFailed(message or "failed", number)))
+                answers.append((handle.place, RequestFailed(f"{message or 'failed'} (curl {number})", number)))
                 handle.pieces.clear()
                 self._multi.remove_handle(handle)
         self._running -= len(answers)

@@ -33,18 +33,18 @@ TIMES = (
 
 
 class Moments(NamedTuple):
-    """libcurl's times in µs since the start of a request: 0 if not reached, None if not reported."""
+    """Times in µs since the start of a request, by libcurl's names: 0 if not reached, None if not reported."""
 
-    namelookup: int | None
-    connect: int
-    appconnect: int
-    pretransfer: int
-    posttransfer: int
-    starttransfer: int
-    total: int
+    namelookup: float | None
+    connect: float
+    appconnect: float
+    pretransfer: float
+    posttransfer: float
+    starttransfer: float
+    total: float
 
 
-def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict[str, int | None]:
+def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict[str, float | None]:
     """Returns the duration of each stage in µs; None for a stage that did not happen.
 
     `secure`: with TLS. `fresh`: on a new connection. The stage of a failure lasts until the end.
@@ -57,8 +57,8 @@ def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict
         "wait": at.starttransfer,
         "transfer": at.total,
     }
-    durations: dict[str, int | None] = dict.fromkeys(STAGES)
-    before = 0
+    durations: dict[str, float | None] = dict.fromkeys(STAGES)
+    before = 0.0
     for name, end in ends.items():
         if end is None:
             continue
@@ -71,7 +71,7 @@ def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict
     return durations
 
 
-def fine(requests: Iterable[Mapping[str, int | None]]) -> list[str]:
+def fine(requests: Iterable[Mapping[str, float | None]]) -> list[str]:
     """Returns the stages that were too short for libcurl's clock in at least one of the requests."""
     short = {name for stages in requests for name, us in stages.items() if us is not None and us < FINE_US}
     return [name for name in STAGES if name in short]

@@ -10,18 +10,20 @@ from multiprocessing import get_context
 from signal import SIGKILL
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Fact, Phase, Refused, Tier, Unavailable, Wrong
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.quantities import whole
-from dyno.contracts.suite import Job, Opened, Operations, Work, by_name, check_each
+from dyno.contracts.suite import Job, NativeInFlight, Opened, Operations, Work, by_name, check_each
 from dyno.host.process import die_with_parent
+from dyno.suites._shared.digest import new_digest
 from dyno.suites._shared.store import OnStore
 from dyno.suites.http import FRESH, KEPT, LINE_END, RANDOM, Requester, RequestOptions, Requests, Target
-from dyno.suites.http.multi import DIGEST, KEPT_BYTES, RequestFailed, Response, StatusError
-from dyno.suites.http.stages import STAGES, Moments, stages
+from dyno.suites.http.multi import KEPT_BYTES, RequestFailed, Response, StatusError
+from dyno.suites.http.stages import STAGES, stages
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
@@ -76,7 +78,7 @@ def digest_of(target: Target, answer: object) -> bytes:
         raise Refused(f"{mask_password(target.url)}: {answer}: only responses with a status under 400 are measured")
     if type(answer) is not Response:
         raise Wrong(f"{mask_password(target.url)}: a request failed: {shorten(answer)}")
-    return answer.digest or DIGEST(answer.body or b"").digest()
+    return answer.digest or new_digest(answer.body or b"").digest()
 
 
 def check_body(target: Target, answer: Any) -> int:
@@ -115,7 +117,7 @@ def known(opened: Opened[Requests], tier: Tier | None) -> None:
     with opened("known") as port:
         for body, target in zip(BODIES, port.publish(BODIES), strict=False):
             got = (target.size, target.digest)
-            if not same(got, (len(body), DIGEST(body).digest())) and not same(got, (None, None)):
+            if not same(got, (len(body), new_digest(body).digest())) and not same(got, (None, None)):
                 raise Wrong(f"{target.url}: the target has another size or digest than the published body")
 
 
@@ -188,13 +190,21 @@ class HttpWorkload(OnStore):
                 self._probe(port)
             with closing(port.asking(self._places, self._fresh)) as requester:
                 if not self._fresh and not self._job.spec.floor:
-                    # Open all connections before the clock starts.
-                    urls = [self._targets[at % len(self._targets)].url for at in range(self._places)]
-                    request_all(requester, self._places, urls)
+                    self._open_connections(requester)
                 before = Counter(requester.codes)
                 with self._stress(port):
                     yield requester
                 self._codes = Counter(requester.codes) - before
+
+    def _open_connections(self, requester: Requester) -> None:
+        """Opens all connections before the clock starts. libcurl's are shared by all places. With native load, each
+        place has a connection of its own to each server."""
+        urls = dict[object, list[str]]()
+        for target in self._targets:
+            server = urlsplit(target.url)[:2] if isinstance(requester, NativeInFlight) else None
+            urls.setdefault(server, []).append(target.url)
+        for group in urls.values():
+            request_all(requester, self._places, [group[at % len(group)] for at in range(self._places)])
 
     @contextmanager
     def _stress(self, port: Requests) -> Iterator[None]:
@@ -262,9 +272,9 @@ class HttpWorkload(OnStore):
             self._connections += answer.connects
             self._fresh_responses += answer.connects > 0
             self._redirects += answer.redirects
-            for name, us in stages(Moments(*answer.moments), self._secure, answer.connects > 0).items():
+            for name, us in stages(answer.moments, self._secure, answer.connects > 0).items():
                 if us is not None:
-                    parts[name].append(us * 1_000)
+                    parts[name].append(round(us * 1_000))
         return {name: spans for name, spans in parts.items() if spans}
 
     def verify(self, phase: Phase) -> int:
@@ -299,7 +309,7 @@ def _keep_busy(port: Requests, places: int, urls: Sequence[str], count: "Synchro
     """Keeps this number of requests in flight, and counts the responses."""
     die_with_parent(parent, SIGKILL)
     following = cycle(urls)
-    with closing(port.asking(places, False)) as requester:
+    with closing(port.asking(places, False, library=True)) as requester:
         for place in range(places):
             requester.begin(place, next(following))
         while True:

@@ -1,19 +1,18 @@
 """Object stores: what are their latency and bandwidth, and how do they behave as a bucket grows and in bursts?"""
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple, Protocol
 
-from dyno.contracts.model import Phase, Preset
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.roles import NativeSuite
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import InFlight, Proof, Suite
+from dyno.contracts.suite import IN_FLIGHT, InFlight, Proof, Suite
 
 Body = bytes | memoryview
-DIGEST = hashlib.sha256
 MAX_WAIT_SECONDS = 1e6
 """Maximum wait for a response, since a queue rejects a much longer timeout."""
 
@@ -42,7 +41,7 @@ class StoreResponse(NamedTuple):
     size: int = 0
     """Number of bytes in the received body; for 'head', in the object."""
     digest: bytes | None = None
-    """SHA-256 of the received body; None if the body is kept or there is none."""
+    """Digest of the received body; None if the body is kept or there is none."""
     body: bytes | None = None
     first_ns: int = 0
     """Time from the start of the request to the first byte of the response."""
@@ -124,9 +123,9 @@ class Bucket(Protocol):
     patience)`. `large`: bodies are too large to keep in memory until they are checked. `patience`: seconds after
     which a request is an error. A bucket on a server lists only the names of its own store."""
 
-    def asking(self, places: int, fresh: bool) -> Requester:
+    def asking(self, places: int, fresh: bool, library: bool = False) -> Requester:
         """Returns a requester for up to `places` requests in flight. `fresh`: use a new connection for each, if the
-        client can."""
+        client can. `library`: not by native load, which can't send a request that follows from another's response."""
 
     def close(self) -> None: ...
 
@@ -147,12 +146,14 @@ VISIBLE = "visible"
 BURST = "burst"
 COLD = "get-cold"
 DELETE = "delete"
+SCRIPTED = (MULTIPART, VISIBLE)
+"""Phases whose operations are several requests, which follow from each other's responses."""
 # All phases except the burst, whose number of requests is the parameter `burst`.
 NOT_BURST = (PUT, HEAD, GET, RANGE, LIST, COPY, MULTIPART, VISIBLE, COLD, DELETE)
 
 PARAMS = (
     Setting("size", integer(1, 1_000_000_000), 1_000, "bytes of an object"),
-    Setting("inflight", _at_once, 1, "requests under way at once, all from one process", phases=NOT_BURST),
+    Setting(IN_FLIGHT, _at_once, 1, "requests under way at once, all from one process", phases=NOT_BURST),
     Setting("objects", integer(1, 10_000_000), 200, "objects in the bucket: those of `size`, and others of 1 kB"),
     Setting("targets", integer(1, 100_000), 50, "objects of `size`, which are requested"),
     Setting("prefixes", integer(1, 10_000), 1, "prefixes over which the objects are spread"),
@@ -199,7 +200,7 @@ PHASES = (
 )
 
 
-class ObjectStoreSuite(Suite):
+class ObjectStoreSuite(NativeSuite, Suite):
     name = "objectstore"
     title = "object stores: latency, bandwidth, growth of a bucket, bursts"
     ports = ("bucket",)
@@ -207,6 +208,12 @@ class ObjectStoreSuite(Suite):
     params = PARAMS
     presets = PRESETS
     phases = PHASES
+    native_tls = True
+
+    def can_load_natively(self, phase: str, params: Mapping[str, Value]) -> bool:
+        """Returns whether each operation of the phase is a single request."""
+        return phase not in SCRIPTED
+
     proof = Proof(PUT, "requests", {"objects": 1}, also=Proof(COPY, "requests"))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from dyno.contracts.equality import expect
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Opened, by_name
-from dyno.suites.objectstore import DIGEST, Bucket, NoObject, Requester, StoreRequest, StoreResponse
+from dyno.suites._shared.digest import new_digest
+from dyno.suites.objectstore import Bucket, NoObject, Requester, StoreRequest, StoreResponse
 from dyno.suites.objectstore.requests import ScriptRunner, digest_of, multipart_script, run_all
 
 BODIES = {
@@ -43,7 +44,7 @@ def _expect_body(name: str, requester: Requester, key: str, right: bytes, **how:
     if type(answer) is not StoreResponse:
         raise Wrong(f"{name}: {key}: {answer!r:.200}")
     expect(answer.size, len(right), f"{name}: bytes of {key}")
-    expect(digest_of(answer), DIGEST(right).digest(), f"{name}: digest of {key}")
+    expect(digest_of(answer), new_digest(right).digest(), f"{name}: digest of {key}")
 
 
 def objects(opened: Opened[Bucket], tier: Tier | None) -> None:
@@ -107,7 +108,7 @@ def copied(opened: Opened[Bucket], tier: Tier | None) -> None:
 def parts(opened: Opened[Bucket], tier: Tier | None) -> None:
     """An object uploaded in parts is one object, and exists only once its parts are joined."""
     first, last = bytes(PART_BYTES - 1) + b"1", b"the last part"
-    with opened("parts") as port, closing(port.asking(2, False)) as requester:
+    with opened("parts") as port, closing(port.asking(2, False, library=True)) as requester:
         answer = run_one(ScriptRunner(requester), lambda: multipart_script("a/joined", [first, last]))
         if type(answer) is not StoreResponse:
             raise Wrong(f"an upload in parts: {answer!r:.200}")

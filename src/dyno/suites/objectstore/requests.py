@@ -6,12 +6,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from functools import cache
 from time import perf_counter_ns as now
+from types import SimpleNamespace
 from typing import Any
 
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Wrong
+from dyno.contracts.suite import NativeInFlight, RanInFlight
 from dyno.suites import objectstore as p
-from dyno.suites.objectstore import DIGEST, Body, Bucket, NoObject, Requester, StoreRequest, StoreResponse, Throttled
+from dyno.suites._shared.digest import new_digest
+from dyno.suites.objectstore import Body, Bucket, NoObject, Requester, StoreRequest, StoreResponse, Throttled
 
 PATIENCE_NS = 600_000_000_000
 RETRY_SECONDS, MAX_RETRIES = 0.05, 1_200
@@ -51,7 +54,7 @@ class Bodies:
         length = size + STEP * self.count
         block = random.Random(f"{seed}:{size}").randbytes(min(length, BLOCK))
         self._text = memoryview((block * (length // len(block) + 1))[:length])
-        self._digest = cache(lambda which, start, end: DIGEST(self.body(which)[start:end]).digest())
+        self._digest = cache(lambda which, start, end: new_digest(self.body(which)[start:end]).digest())
 
     def body(self, number: int) -> memoryview:
         at = number % self.count * STEP
@@ -104,6 +107,28 @@ class ScriptRunner:
         return done
 
 
+def note_begin(requester: Requester, begun: list[int]) -> Any:
+    """Returns the requester, which adds to `begun` when its first request began, in ns."""
+
+    def begin(place: int, argument: object) -> None:
+        if not begun:
+            begun.append(now())
+        requester.begin(place, argument)
+
+    noting: dict[str, Any] = {"begin": begin, "ended": requester.ended}
+    if isinstance(requester, NativeInFlight):
+        run_batch = requester.run
+
+        def run(*arguments: Any) -> RanInFlight:
+            ran = run_batch(*arguments)
+            if not begun:
+                begun.extend(ran.starts[:1].tolist())
+            return ran
+
+        noting |= {"prepare": requester.prepare, "run": run}
+    return SimpleNamespace(**noting)
+
+
 def run_all(
     requester: Requester, places: int, requests: Iterable[StoreRequest]
 ) -> Iterator[tuple[StoreRequest, StoreResponse]]:
@@ -136,7 +161,7 @@ def run_all(
 
 
 def digest_of(answer: StoreResponse) -> bytes:
-    return answer.digest or DIGEST(answer.body or b"").digest()
+    return answer.digest or new_digest(answer.body or b"").digest()
 
 
 def multipart_script(key: str, parts: Sequence[Body]) -> Script:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
-from time import perf_counter_ns as now
-from types import SimpleNamespace
 from typing import Any
 
 from dyno.contracts.engine import Engine
@@ -16,8 +14,9 @@ from dyno.contracts.equality import expect, same
 from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, InFlight, Job, Operations, Work, check_each
 from dyno.suites import objectstore as p
+from dyno.suites._shared.digest import new_digest
 from dyno.suites._shared.store import OnStore
-from dyno.suites.objectstore import DIGEST, Bucket, StoreRequest, StoreResponse, Throttled
+from dyno.suites.objectstore import Bucket, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.conformance import CHECKS
 from dyno.suites.objectstore.requests import (
     FILLER_BYTES,
@@ -29,6 +28,7 @@ from dyno.suites.objectstore.requests import (
     count_billed,
     digest_of,
     multipart_script,
+    note_begin,
     recovery_seconds,
     run_all,
     visibility_script,
@@ -97,7 +97,8 @@ class ObjectStoreWorkload(OnStore):
     def connect(self) -> Iterator[object]:
         burst = self._phase == p.BURST
         with closing(self.port(self.engine())) as port:
-            with closing(port.asking(self._params["burst"] if burst else self._places, burst)) as requester:
+            places, scripted = self._params["burst"] if burst else self._places, self._phase in p.SCRIPTED
+            with closing(port.asking(places, burst, library=scripted)) as requester:
                 if self._job.spec.floor:
                     yield requester
                     return
@@ -107,16 +108,9 @@ class ObjectStoreWorkload(OnStore):
                     for _ in run_all(requester, self._places, warm):
                         pass
                 begun = list[int]()
-
-                def begin(place: int, argument: StoreRequest) -> None:
-                    if not begun:
-                        begun.append(now())
-                    requester.begin(place, argument)
-
-                recorder = SimpleNamespace(begin=begin, ended=requester.ended)
                 if burst:
-                    yield recorder
-                elif self._phase in (p.MULTIPART, p.VISIBLE):
+                    yield note_begin(requester, begun)
+                elif scripted:
                     yield ScriptRunner(requester)
                 else:
                     yield requester
@@ -345,7 +339,7 @@ class ObjectStoreWorkload(OnStore):
 
 
 def _joined_digest(parts: Sequence[memoryview]) -> bytes:
-    digest = DIGEST()
+    digest = new_digest()
     for part in parts:
         digest.update(part)
     return digest.digest()
