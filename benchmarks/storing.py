@@ -1,20 +1,21 @@
-"""CPU time of an object store's client: boto3 beside libcurl on one server in one run; and, for one object, beside
-other tools.
+"""CPU time of an object store's client: boto3, libcurl and native load on one server in one run; and, for one object,
+beside other tools.
 
     python benchmarks/storing.py [--engine versitygw] [--samples N] [--seconds S] [--inflight N,N...] [--bytes N]
         [--requests N]
 
 Of each phase: requests a second by each client, and the CPU time of the client for each request, in user mode and in
-the kernel; medians over trials. The last column is the ratio of CPU times, boto3's by libcurl's, block by block: its
-median, its least and its most. The digests of small bodies are looked at while the clock stands still, and are in
-neither figure.
+the kernel; medians over trials. The last columns are ratios of CPU times, boto3's by libcurl's and native load's by
+libcurl's, block by block: the median, the least and the most. The digests of small bodies are looked at while the
+clock stands still by boto3 and libcurl, and are in neither figure; native load computes them as bodies arrive.
 
 Then one object is got again and again, of one server, in turns, by Dyno, by wrk and by oha, those that are here: the
-last column is the ratio of CPU times, that of Dyno's libcurl by the other's, by turn. wrk signs nothing: its address
-was signed before. oha signs each request, as Dyno does. `warp` and `s3-benchmark`, which are made for object stores,
+last column is the ratio of CPU times, that of native load by the other's, by turn. wrk signs nothing: its address was
+signed before. oha signs each request, as libcurl does. `warp` and `s3-benchmark`, which are made for object stores,
 could not be had to be built: the Go module proxy has neither of them.
 
-Exit status: 0; 2 a usage error; 3 if the server is missing.
+Exit status: 0; 1 native load needs more than half of libcurl's CPU time in put or get; 2 a usage error; 3 if the
+server is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from asking import Figure, outside
+from asking import OHA, Figure, outside
 
 from dyno import registry
 from dyno.options import RunRequest
@@ -40,6 +41,9 @@ from dyno.runner import parent, plan
 from dyno.stats.summary import CellSummary, client_cpu_ns, summarize
 
 PHASES = ["put", "head", "get", "delete"]
+CLIENTS = ("boto3", "thin", "native")
+PROMISED, PROMISED_PHASES = 0.5, ("put", "get")
+"""Most of libcurl's CPU time that native load may need, and the phases for which that is promised."""
 
 
 def main() -> int:
@@ -59,7 +63,7 @@ def main() -> int:
         "size": [args.bytes],
         "requests": [args.requests],
     }
-    engines = [f"{args.engine}:client={client}" for client in ("boto3", "thin")]
+    engines = [f"{args.engine}:client={client}" for client in CLIENTS]
     run_plan = plan.make(
         RunRequest(
             "objectstore",
@@ -73,16 +77,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
         run = parent.execute(run_plan, Path(place) / "r.json", Path(place) / "work")
     rows = [row for row in summarize(run) if not row.cell.floor]
-    boto, thin = (
+    boto, thin, native = (
         {(row.cell.params["inflight"], row.phase): row for row in rows if row.cell.options["client"] == client}
-        for client in ("boto3", "thin")
+        for client in CLIENTS
     )
     print(f"{args.engine}, {args.bytes:,} bytes")
-    print(f"{'under way':>9}  {'phase':<8}{'boto3':>22}{'libcurl':>22}  ratio of CPU times")
+    print(f"{'under way':>9}  {'phase':<8}{'boto3':>20}{'libcurl':>20}{'native':>20}  boto3:libcurl, native:libcurl")
+    kept = True
     for at in sorted(boto):
-        print(f"{at[0]:>9}  {at[1]:<8}{_told(boto[at]):>22}{_told(thin[at]):>22}  {_ratio(boto[at], thin[at])}")
+        ratios = _ratios(native[at], thin[at])
+        if at[1] in PROMISED_PHASES:
+            kept &= bool(ratios) and median(ratios) <= PROMISED
+        told = "".join(f"{_told(each[at]):>20}" for each in (boto, thin, native))
+        print(f"{at[0]:>9}  {at[1]:<8}{told}  {_in_words(_ratios(boto[at], thin[at]))}, {_in_words(ratios)}")
     beside(args)
-    return 0
+    return 0 if kept else 1
 
 
 # -- other tools ----------------------------------------------------------------------------------------------------
@@ -115,6 +124,7 @@ Tool = Callable[[int], Figure]
 
 def _tools(server: Any, signed: str, args: argparse.Namespace) -> dict[str, Tool]:
     tools: dict[str, Tool] = {
+        "native": partial(_by_dyno, server.address.url, "native", args),
         "libcurl": partial(_by_dyno, server.address.url, "thin", args),
         "boto3": partial(_by_dyno, server.address.url, "boto3", args),
     }
@@ -141,7 +151,7 @@ def _by_dyno(url: str, client: str, args: argparse.Namespace, inflight: int) -> 
         run = parent.execute(run_plan, Path(place) / "r.json", Path(place) / "work")
     (row,) = [row for row in summarize(run) if not row.cell.floor]
     assert row.valid and row.throughput is not None and row.client_cpu_ns is not None, row.why
-    return row.throughput.median, row.client_cpu_ns
+    return Figure(row.throughput.median, row.client_cpu_ns)
 
 
 def _by_wrk(signed: str, seconds: float, inflight: int) -> Figure:
@@ -156,20 +166,27 @@ def _by_oha(server: Any, seconds: float, inflight: int) -> Figure:
     keys = f"{server.address.user}:{server.address.password}"
     words = ["oha", "--no-tui", "-c", str(inflight), "-z", f"{max(1, round(seconds))}s", "-a", keys]
     words += ["--aws-sigv4", f"aws:amz:{server.region}:s3", f"{server.address.url}/one/object"]
-    return outside(words, r"Total:\s+(?P<seconds>[\d.]+) sec[\s\S]*\[200\] (?P<count>\d+) responses")
+    return outside(words, OHA)
 
 
 def _compare(tools: dict[str, Tool], inflight: int, turns: int) -> None:
     found: dict[str, list[Figure]] = {name: [] for name in tools}
+    refused = set[str]()
     for _ in range(turns):
         for name in random.sample(list(tools), len(tools)):
-            found[name].append(tools[name](inflight))
+            try:
+                found[name].append(tools[name](inflight))
+            except ValueError:
+                refused.add(name)
     print(f"one object, {inflight} under way")
+    for name in refused:
+        del found[name]
+        print(f"  {name:<8}its requests were refused")
     for name, figures in found.items():
         rate, cpu = (median(column) for column in zip(*figures, strict=True))
-        ratios = [mine[1] / other[1] for mine, other in zip(found["libcurl"], figures, strict=True)]
+        ratios = [mine[1] / other[1] for mine, other in zip(found["native"], figures, strict=True)]
         output = ""
-        if name != "libcurl":
+        if name != "native":
             output = f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         print(f"  {name:<8}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{output}", flush=True)
 
@@ -183,16 +200,19 @@ def _told(row: CellSummary) -> str:
     return f"{row.throughput.median:,.0f}/s {row.client_cpu_ns / 1e3:,.0f} µs"
 
 
-def _ratio(one: CellSummary, other: CellSummary) -> str:
+def _ratios(one: CellSummary, other: CellSummary) -> list[float]:
     known = dict(zip(other.blocks, map(client_cpu_ns, other.samples), strict=True))
-    found = [
+    return [
         mine / theirs
         for block, mine in zip(one.blocks, map(client_cpu_ns, one.samples), strict=True)
         if mine and (theirs := known.get(block))
     ]
-    if found:
-        return f"{median(found):.1f} ({min(found):.1f} to {max(found):.1f})"
-    return ""
+
+
+def _in_words(ratios: list[float]) -> str:
+    if ratios:
+        return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return "-"
 
 
 if __name__ == "__main__":
