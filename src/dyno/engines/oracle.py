@@ -35,6 +35,8 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 }
 EXISTS = 955
 """Number of the error ORA-00955: the name is used by an existing object."""
+MISSING = 942
+"""Number of the error ORA-00942: there is no such table."""
 COLUMNS = (
     "pv NUMBER(10) NOT NULL, ts NUMBER(19) NOT NULL, val BINARY_DOUBLE NOT NULL, stat NUMBER(5) NOT NULL, "
     "sevr NUMBER(5) NOT NULL"
@@ -51,8 +53,9 @@ class Oracle(ServerStore):
 
     @classmethod
     def drop(cls, client: oracledb.Connection, name: str) -> None:
+        # Only Oracle 23ai and later have IF EXISTS.
         for kind in KINDS:
-            client.cursor().execute(f"DROP TABLE IF EXISTS {name}_{kind} PURGE")
+            execute_unless(MISSING, client.cursor(), f"DROP TABLE {name}_{kind} PURGE")
 
     def create(self) -> None:
         self.tables = {kind: f"{self.name}_{kind}" for kind in KINDS}
@@ -87,6 +90,17 @@ def connect(server: StoreServer[Address]) -> oracledb.Connection:
         raise user_server.unreachable_error(server, error) from None
 
 
+def execute_unless(number: int, cursor: oracledb.Cursor, statement: str) -> None:
+    """Executes a statement, of which the error of this number is no failure."""
+    import oracledb
+
+    try:
+        cursor.execute(statement)
+    except oracledb.DatabaseError as error:
+        if error.args[0].code != number:
+            raise
+
+
 class Series(SqlSeries):
     """See `dyno.suites.series.port.Series`."""
 
@@ -119,13 +133,7 @@ class Series(SqlSeries):
         return re.sub(r"\?", lambda _: f":{next(number)}", " ".join(words))
 
     def _create(self, table: str, kind: str = "") -> None:
-        import oracledb
-
-        try:
-            self._cursor.execute(f"CREATE {kind}TABLE {table}")
-        except oracledb.DatabaseError as error:
-            if error.args[0].code != EXISTS:
-                raise
+        execute_unless(EXISTS, self._cursor, f"CREATE {kind}TABLE {table}")
 
     def _execute(self, statement: str, values: Sequence[object] = ()) -> Any:
         self._cursor.execute(self._fill_in_names(statement), values)
