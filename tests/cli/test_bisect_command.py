@@ -76,7 +76,8 @@ def test_version_with_planted_work_is_named(planted: Shell) -> None:
     assert any(line.startswith("1.2 is like 1.0 (") for line in others)
     assert any(line.startswith("1.3 is like 1.4 (") for line in others)
     assert "planted 1.3 is the first version with the change: slower than 1.2 by " in ended.out
-    assert "planted 1.3 takes " in ended.out and "more CPU time of its own" in ended.out
+    # What takes the time is told as exactly as the kernel counts, and as other processes allow.
+    assert re.search(r"planted 1\.3 takes \S+ .s longer than planted 1\.2 .*: \S+ .s more ", ended.out)
     assert re.search(r"^3 steps, \d+ samples, ", ended.out, re.MULTILINE)
     paths = sorted((planted.home / "steps").iterdir())
     assert [path.name for path in paths] == [

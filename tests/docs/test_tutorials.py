@@ -126,7 +126,7 @@ FACTS = {
         r"fastest / slowest trial",
     ],
     "bisect": [
-        r"as much CPU time +FAIL",
+        r"CPU time +FAIL",
         r"is the first bad commit",
         r"Change 6",
     ],
