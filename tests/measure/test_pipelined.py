@@ -219,14 +219,15 @@ def test_wrong_answer_voids_phase() -> None:
 
 
 class Crowd:
-    """Engine of operations that take different times, which it sleeps through."""
+    """Engine of operations that take different times, some of them long, which it sleeps through."""
 
     def __init__(self) -> None:
         self._ends: dict[int, tuple[int, Any]] = {}
         self._draws = random.Random(1)
 
     def begin(self, place: int, argument: Any) -> None:
-        self._ends[place] = (perf_counter_ns() + round(self._draws.expovariate(1 / 5e6)), argument)
+        stall_ns = 60_000_000 * (self._draws.random() < 0.05)
+        self._ends[place] = (perf_counter_ns() + round(self._draws.expovariate(1 / 5e6)) + stall_ns, argument)
 
     def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
         sleep(max(min(end for end, _ in self._ends.values()) - perf_counter_ns(), 0) / 1e9)
