@@ -88,8 +88,8 @@ def main() -> int:
         ratios = _ratios(native[at], thin[at])
         if at[1] in PROMISED_PHASES:
             kept &= bool(ratios) and median(ratios) <= PROMISED
-        told = "".join(f"{_told(each[at]):>20}" for each in (boto, thin, native))
-        print(f"{at[0]:>9}  {at[1]:<8}{told}  {_in_words(_ratios(boto[at], thin[at]))}, {_in_words(ratios)}")
+        columns = "".join(f"{_told(each[at]):>20}" for each in (boto, thin, native))
+        print(f"{at[0]:>9}  {at[1]:<8}{columns}  {_in_words(_ratios(boto[at], thin[at]))}, {_in_words(ratios)}")
     beside(args)
     return 0 if kept else 1
 

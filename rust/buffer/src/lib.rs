@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi::{PyObject, Py_ssize_t};
 use pyo3::prelude::*;
+use pyo3::types::PyByteArray;
 
 /// `Py_buffer` of Include/cpython/object.h (3.10) and Include/pybuffer.h (3.11 and later).
 #[repr(C)]
@@ -115,6 +116,19 @@ impl Drop for Array<'_> {
         // SAFETY: filled by PyObject_GetBuffer, and released once; the token proves that the interpreter's lock is held.
         unsafe { PyBuffer_Release(&mut *self.view) }
     }
+}
+
+/// Returns the numbers as an array of int64 in the machine's byte order.
+pub fn column<'py>(
+    py: Python<'py>,
+    numbers: impl ExactSizeIterator<Item = i64>,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    PyByteArray::new_with(py, numbers.len() * SIZE as usize, |bytes| {
+        for (place, number) in bytes.chunks_exact_mut(SIZE as usize).zip(numbers) {
+            place.copy_from_slice(&number.to_ne_bytes());
+        }
+        Ok(())
+    })
 }
 
 /// PyBUF_SIMPLE: contiguous bytes, read-only or not.

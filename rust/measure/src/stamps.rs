@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use dyno_buffer::column;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
@@ -38,14 +39,9 @@ impl Drop for Stamps {
 impl Stamps {
     /// Returns starts and ends as int64, in ns on the loop's clock.
     fn resolve<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyByteArray>, Bound<'py, PyByteArray>)> {
-        let column = |pick: fn(&(u64, u64)) -> u64| {
-            PyByteArray::new_with(py, self.pairs.len() * 8, |bytes| {
-                for (place, pair) in bytes.chunks_exact_mut(8).zip(&self.pairs) {
-                    place.copy_from_slice(&self.scale.moment_ns(pick(pair)).to_ne_bytes());
-                }
-                Ok(())
-            })
+        let pick = |side: fn(&(u64, u64)) -> u64| {
+            column(py, self.pairs.iter().map(move |pair| self.scale.moment_ns(side(pair))))
         };
-        Ok((column(|pair| pair.0)?, column(|pair| pair.1)?))
+        Ok((pick(|pair| pair.0)?, pick(|pair| pair.1)?))
     }
 }

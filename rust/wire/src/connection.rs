@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 
+use dyno_buffer::column;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PyTuple};
@@ -153,15 +154,8 @@ impl Answers {
     /// Returns, as int64 in ns of `Wire.now`, when each operation began, when it ended, and when its connection had become
     /// free (0: it was from the start).
     fn times<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyByteArray>; 3]> {
-        let column = |moments: &[i64]| {
-            PyByteArray::new_with(py, moments.len() * 8, |bytes| {
-                for (place, moment) in bytes.chunks_exact_mut(8).zip(moments) {
-                    place.copy_from_slice(&moment.to_ne_bytes());
-                }
-                Ok(())
-            })
-        };
-        Ok([column(&self.starts)?, column(&self.ends)?, column(&self.freed)?])
+        let all = |moments: &[i64]| column(py, moments.iter().copied());
+        Ok([all(&self.starts)?, all(&self.ends)?, all(&self.freed)?])
     }
 
     /// Returns the answer of each operation: the decoded response, or a list of them if the operation has several. An error

@@ -13,7 +13,7 @@ use pyo3::exceptions::PyConnectionError;
 use pyo3::prelude::*;
 
 use crate::framing::{Framer, Protocol};
-use crate::poll::{exact_sleeps, now, receive, set_blocking, sleep, Poll, AWAKE_NS};
+use crate::poll::{block, exact_sleeps, now, receive, sleep, Poll, AWAKE_NS};
 
 /// Longest time without a look at signals.
 const TURN_NS: i64 = 50_000_000;
@@ -279,7 +279,7 @@ struct Blocking {
 
 impl Blocking {
     fn set(descriptor: RawFd) -> Result<Blocking, Error> {
-        let flags = set_blocking(descriptor, true)?;
+        let flags = block(descriptor)?;
         Ok(Blocking { descriptor, flags })
     }
 }

@@ -41,19 +41,18 @@ pub fn receive(descriptor: RawFd, into: &mut [u8], wait: bool) -> Result<Option<
     }
 }
 
-/// Switches a socket between waiting and not.
-pub fn set_blocking(descriptor: RawFd, blocking: bool) -> Result<libc::c_int, Error> {
+/// Makes calls on a socket wait. Returns its flags before.
+pub fn block(descriptor: RawFd) -> Result<libc::c_int, Error> {
     // SAFETY: no pointers.
     let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
-    let wanted = if blocking { flags & !libc::O_NONBLOCK } else { flags | libc::O_NONBLOCK };
     // SAFETY: as above.
-    if flags < 0 || unsafe { libc::fcntl(descriptor, libc::F_SETFL, wanted) } < 0 {
+    if flags < 0 || unsafe { libc::fcntl(descriptor, libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0 {
         return Err(Error::last_os_error());
     }
     Ok(flags)
 }
 
-/// What is ready at a socket, which the number stands for.
+/// An event of a socket, which the number stands for.
 #[derive(Clone, Copy)]
 pub struct Event {
     pub number: usize,

@@ -14,7 +14,6 @@ from dyno.contracts.suite import IN_FLIGHT
 from dyno.fields import Sample
 from dyno.results import Run
 
-"""Parameter of suites whose clients may have several operations under way at once."""
 BUCKET = 1.002
 """A histogram has three digits, and its values are the upper ends of buckets."""
 ABOVE_FLOOR = 2.0

@@ -102,8 +102,9 @@ def _run(
     if all(slice_.due is not None for slice_ in slices):
         due = np.concatenate([slice_.due[slice_.done :] for slice_ in slices if slice_.due is not None]) + origin
     moments = None if due is None else due.tolist()
-    native = isinstance(first.many, NativeInFlight)
+    native = False
     if isinstance(first.many, NativeInFlight):
+        native = True
         ran = first.many.run(first.places, arguments, moments, deadline, HELD_BYTES)
         stamps = Stamps(ran.starts, ran.ends)
         result = pipelined_loop.BatchResult([], stamps, ran.freed, ran.over - start, ran.full)

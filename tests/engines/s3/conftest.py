@@ -1,4 +1,4 @@
-"""A directory for the engines of S3."""
+"""A directory for the engines of S3, which are reached without a proxy."""
 
 from __future__ import annotations
 
@@ -12,3 +12,9 @@ def home(work: Path) -> Path:
     home = work / "home"
     home.mkdir(parents=True)
     return home
+
+
+@pytest.fixture(autouse=True)
+def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)

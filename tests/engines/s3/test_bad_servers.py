@@ -37,12 +37,6 @@ HANG_NS = 30_000_000_000
 """After so long, a test reports a hang."""
 
 
-@pytest.fixture(autouse=True)
-def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def requests_of(url: str, client: str = "native", patience: float = 20, **options: Any) -> Requests:
     """Returns the port of the engine `website` on this URL."""
     resolved = engine_website.ENGINE.resolve({"url": url, "client": client, **options})

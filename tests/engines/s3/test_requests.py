@@ -111,12 +111,6 @@ def server() -> Iterator[Scripted]:
         yield server
 
 
-@pytest.fixture(autouse=True)
-def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def test_the_users_own_urls_are_requested(home: Path, server: Scripted) -> None:
     urls = f"{server.url}/page {server.url}/other"
     with opened("website", home, {"url": urls}, RequestOptions()) as port:

@@ -122,7 +122,7 @@ def test_the_page_never_scrolls_sideways(
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_page_of_many_engines_is_as_wide_as_its_window(
+def test_page_of_many_engines_is_as_wide_as_its_window(
     report: Callable[..., Path], visit: Callable[..., Any]
 ) -> None:
     page = visit(report(DOCS / "results" / "versions-sql.json"), width=1_400)

@@ -1,4 +1,4 @@
-"""What native load makes of URLs, headers and proxies, which is what libcurl makes of them."""
+"""Native load encodes URLs and headers as libcurl does, and obeys the same variables for proxies."""
 
 from __future__ import annotations
 

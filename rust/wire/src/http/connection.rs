@@ -12,7 +12,7 @@ use socket2::{Domain, MsgHdr, Protocol, Socket, Type};
 
 use super::failure::{Failure, CONNECT, RECEIVE, SEND};
 use super::tls::Tls;
-use crate::poll::{receive, set_blocking};
+use crate::poll::{block, receive};
 
 /// Bytes of a request that are encrypted at once.
 const ENCRYPTED: usize = 64 << 10;
@@ -91,7 +91,7 @@ impl Connection {
     /// From now on `receive` with `wait` waits for the server, for as long as a turn.
     pub fn block(&mut self) -> Result<(), Error> {
         self.socket.set_read_timeout(Some(TURN))?;
-        set_blocking(self.descriptor(), true)?;
+        block(self.descriptor())?;
         self.blocking = true;
         Ok(())
     }

@@ -35,7 +35,7 @@ pub struct Moments {
     pub freed: i64,
 }
 
-/// What was received for a request.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub status: u16,
@@ -98,8 +98,6 @@ struct Exchange {
     kept: Vec<u8>,
     /// Whether anything of the response has arrived.
     any: bool,
-    /// Whether more came than the response has.
-    excess: bool,
 }
 
 /// A place for one request at a time, with a connection to each server.
@@ -134,6 +132,14 @@ impl Load {
             .map(|_| Place { connections: (0..origins.len()).map(|_| None).collect(), ..Place::default() })
             .collect();
         Ok(Load { origins, places, fresh, patience_ns, poll, scratch: vec![0; SCRATCH] })
+    }
+
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn origins(&self) -> usize {
+        self.origins.len()
     }
 
     /// Drops the connections on which something arrived while no request was under way: the server's end of them, or
@@ -220,7 +226,7 @@ struct Batch<'a> {
     kept: usize,
 }
 
-/// What an event led to.
+/// How a request stands after an event.
 enum Outcome {
     Goes,
     Ends(Result<Received, Failure>),
@@ -232,7 +238,7 @@ impl Batch<'_> {
         let until = now() + TURN_NS;
         let alone = self.load.places.len() == 1;
         loop {
-            let mut moment = self.begin_due(now());
+            let moment = self.begin_due(now());
             self.end_impatient(moment);
             let more = self.at < self.last
                 && moment <= self.limits.deadline
@@ -272,8 +278,7 @@ impl Batch<'_> {
                 if event.readable && self.is_current(place, origin) {
                     self.readable(place, false);
                 }
-                moment = now();
-                self.begin_due(moment);
+                self.begin_due(now());
             }
         }
     }
@@ -320,7 +325,6 @@ impl Batch<'_> {
             digest: Digest::new(),
             kept: Vec::new(),
             any: false,
-            excess: false,
         });
         self.patience.push_back((start + self.load.patience_ns, place, number));
         let outcome = self.go_on(place);
@@ -375,7 +379,7 @@ impl Batch<'_> {
         let end = now();
         let exchange = self.load.places[place].exchange.take().expect("a request is under way");
         let origin = self.request(exchange.request).origin;
-        let keeps = result.is_ok() && exchange.response.keeps && exchange.all_sent && !exchange.excess;
+        let keeps = result.is_ok() && exchange.response.keeps && exchange.all_sent;
         if self.load.fresh || !keeps {
             self.load.places[place].connections[origin] = None;
         } else if let Some(connection) = &mut self.load.places[place].connections[origin] {
@@ -495,8 +499,10 @@ impl Batch<'_> {
             let before = connection.stage;
             let most = scratch.len();
             let mut moment = 0;
+            // Whether more came than the response has.
+            let mut excess = false;
             let count = {
-                let Exchange { response, digest, kept, any, excess, moments, .. } = &mut *exchange;
+                let Exchange { response, digest, kept, any, moments, .. } = &mut *exchange;
                 connection.receive(scratch, wait, &mut |plain: &[u8]| {
                     if moment == 0 {
                         moment = now();
@@ -512,7 +518,7 @@ impl Batch<'_> {
                     if moments.first == 0 && response.status != 0 {
                         moments.first = moment;
                     }
-                    *excess |= used < plain.len();
+                    excess |= used < plain.len();
                     Ok(())
                 })?
             };
@@ -521,7 +527,7 @@ impl Batch<'_> {
                 exchange.response.end()?;
             }
             if exchange.response.done() {
-                if exchange.excess {
+                if excess {
                     return Err(Failure::new(RECEIVE, "the server sent more than its response has"));
                 }
                 let response = &exchange.response;

@@ -8,7 +8,7 @@ mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 
-use dyno_buffer::Bytes;
+use dyno_buffer::{column, Bytes};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList};
@@ -62,8 +62,6 @@ impl Request {
 #[pyclass(unsendable)]
 pub struct Http {
     load: Load,
-    origins: usize,
-    places: usize,
 }
 
 #[pymethods]
@@ -96,8 +94,7 @@ impl Http {
             };
             all.push(Origin { address: SocketAddr::new(address, port), tls });
         }
-        let origins = all.len();
-        Ok(Http { load: Load::new(all, places, fresh, patience_ns)?, origins, places })
+        Ok(Http { load: Load::new(all, places, fresh, patience_ns)? })
     }
 
     /// Makes the requests, up to `places` at once. The place that has been free for the longest time is used first.
@@ -114,10 +111,10 @@ impl Http {
         deadline_ns: i64,
         most_bytes: usize,
     ) -> PyResult<Responses> {
-        if places == 0 || places > self.places {
+        if places == 0 || places > self.load.places() {
             return Err(PyValueError::new_err("there are fewer places"));
         }
-        if requests.iter().any(|request| request.get().origin >= self.origins) {
+        if requests.iter().any(|request| request.get().origin >= self.load.origins()) {
             return Err(PyValueError::new_err("there are fewer servers"));
         }
         if due.as_ref().is_some_and(|due| due.len() < requests.len()) {
@@ -129,7 +126,7 @@ impl Http {
     }
 }
 
-/// What came of the requests that began, in the order in which they began.
+/// The responses and failures of the requests that began, in the order in which they began.
 #[pyclass]
 pub struct Responses {
     ended: Vec<Ended>,
@@ -151,22 +148,15 @@ impl Responses {
     /// Returns, as int64 in ns of `Wire.now`, of each request: when it began, was connected, was secured, was sent, had its
     /// first byte, had its last, and when its place had become free. 0: it did not happen.
     fn moments<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyByteArray>; 7]> {
-        let column = |pick: fn(&Moments) -> i64| {
-            PyByteArray::new_with(py, self.ended.len() * 8, |bytes| {
-                for (place, ended) in bytes.chunks_exact_mut(8).zip(&self.ended) {
-                    place.copy_from_slice(&pick(&ended.moments).to_ne_bytes());
-                }
-                Ok(())
-            })
-        };
+        let all = |pick: fn(&Moments) -> i64| column(py, self.ended.iter().map(move |ended| pick(&ended.moments)));
         Ok([
-            column(|moments| moments.start)?,
-            column(|moments| moments.connected)?,
-            column(|moments| moments.secured)?,
-            column(|moments| moments.sent)?,
-            column(|moments| moments.first)?,
-            column(|moments| moments.end)?,
-            column(|moments| moments.freed)?,
+            all(|moments| moments.start)?,
+            all(|moments| moments.connected)?,
+            all(|moments| moments.secured)?,
+            all(|moments| moments.sent)?,
+            all(|moments| moments.first)?,
+            all(|moments| moments.end)?,
+            all(|moments| moments.freed)?,
         ])
     }
 

@@ -12,7 +12,7 @@ const SWITCHING: u16 = 101;
 const NO_CONTENT: u16 = 204;
 const NOT_MODIFIED: u16 = 304;
 
-/// What comes next.
+/// The part that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Head,

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_name, Resumption, UnbufferedClientConnection, WebPkiServerVerifier};
-use rustls::crypto::{ring, CryptoProvider};
+use rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature, WebPkiSupportedAlgorithms};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -22,7 +22,7 @@ use super::failure::{Failure, CERTIFICATE, OWN_CERTIFICATE, TLS};
 #[derive(Debug)]
 struct Trust {
     authorities: Option<(Arc<WebPkiServerVerifier>, Vec<CertificateDer<'static>>)>,
-    provider: Arc<CryptoProvider>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ServerCertVerifier for Trust {
@@ -48,8 +48,7 @@ impl ServerCertVerifier for Trust {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -58,12 +57,11 @@ impl ServerCertVerifier for Trust {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
@@ -80,8 +78,9 @@ fn certificates(pem: &[u8], what: &str) -> PyResult<Vec<CertificateDer<'static>>
     }
 }
 
-/// The configuration of all connections. An error begins with the name of curl's option. `authorities`: PEM; None accepts any certificate. `own`: the client's
-/// certificate and its key, in PEM. No session is resumed, so that each connection has a whole handshake.
+/// The configuration of all connections. No session is resumed, so that each connection has a whole handshake.
+/// `authorities`: PEM; None accepts any certificate. `own`: the client's certificate and its key, in PEM. An error begins
+/// with the name of curl's option.
 pub fn configure(authorities: Option<&[u8]>, own: Option<(&[u8], &[u8])>) -> PyResult<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let authorities = match authorities {
@@ -94,7 +93,7 @@ pub fn configure(authorities: Option<&[u8]>, own: Option<(&[u8], &[u8])>) -> PyR
             Some((built.map_err(|error| invalid("cacert", error))?, known))
         }
     };
-    let trust = Trust { authorities, provider: provider.clone() };
+    let trust = Trust { authorities, algorithms: provider.signature_verification_algorithms };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| invalid("TLS", error))?

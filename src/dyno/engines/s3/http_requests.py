@@ -1,12 +1,11 @@
-"""The port `requests` through libcurl, for every engine that is a web server."""
+"""The port `requests` through libcurl or native load, for every engine that is a web server."""
 
 import resource
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from dyno.contracts.model import Caveat, Refused, UsageError, Value
-from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, missing_native
 from dyno.contracts.settings import Setting, choice
 from dyno.suites.http import Requester, RequestOptions, Target
 
@@ -58,13 +57,13 @@ class Requests:
 
     def asking(self, places: int, fresh: bool, library: bool = False) -> Requester:
         from dyno.suites.http.multi import CurlRequester
-        from dyno.suites.http.native import UrlRequester, origin_of
+        from dyno.suites.http.native import Servers, UrlRequester
 
         try:
             if self._native and not library:
-                servers = {origin_of(urlsplit(url)) for url in self._urls}
-                allow_open_files(places * len(servers))
-                return UrlRequester(self._urls, places, fresh, self._options)
+                servers = Servers(self._urls)
+                allow_open_files(places * len(servers.origins))
+                return UrlRequester(self._urls, servers, places, fresh, self._options)
             allow_open_files(places)
             return CurlRequester(self._options, places, fresh, keeps=not self._how.large)
         except UsageError as error:
@@ -88,9 +87,11 @@ def explain_native(options: Mapping[str, Value], urls: Iterable[str] = ()) -> st
     """Returns why native load can't request these URLs, if the options choose it, in one line; else None."""
     if options[CLIENT] != NATIVE_CLIENT:
         return None
-    from dyno.suites.http.native import explain_missing, explain_proxy
+    if missing := missing_native(options):
+        return missing
+    from dyno.suites.http.native import explain_proxy
 
-    return explain_missing() or next(filter(None, map(explain_proxy, urls)), None)
+    return next(filter(None, map(explain_proxy, urls)), None)
 
 
 def client_version(client: str) -> str:

@@ -58,7 +58,8 @@ class Objects(Bucket):
         client = self._store.options[CLIENT]
         if client == NATIVE_CLIENT and not library:
             return NativeStoreRequester(self._store.at, places, fresh, self._patience)
-        if client != buckets.CLIENTS[0]:
+        # libcurl makes the requests that native load can't.
+        if client in ("thin", NATIVE_CLIENT):
             return ThinRequester(self._store.at, places, fresh, not self._large, self._patience)
         return BotoRequester(self._store.at, places, self._large, self._patience)
 
@@ -320,10 +321,8 @@ class ThinRequester(CurlRequester):
         sink = None
         if request.verb == "get" and not self._keeps:
             sink = handle.digest
-        # For a copy or join, the server starts its response before it knows the outcome, so the body may be an error.
-        if status >= ERROR_FROM or (request.verb in ("copy", "join") and CODE.search(body)):
-            code = CODE.search(body if sink is None else sink.beginning)
-            return error_of(status, code[1].decode(errors="replace") if code else "")
+        if error := find_error(request, status, body if sink is None else sink.beginning):
+            return error
         first, total = info(c.STARTTRANSFER_TIME_T) * 1_000, info(c.TOTAL_TIME_T) * 1_000
         if sink is not None:
             return StoreResponse(int(info(c.SIZE_DOWNLOAD_T)), sink.digest.digest(), None, first, total)
@@ -344,7 +343,8 @@ class NativeStoreRequester(NativeRequester):
     def __init__(self, at: Access, places: int, fresh: bool, patience: float) -> None:
         cacert = Path(at.authority) if at.authority else None
         super().__init__(Servers([at.endpoint]), places, fresh, Options(max_time=patience, cacert=cacert))
-        self._at, self._api, self._sign = at, Api(at), Signer(at)
+        self._at, self._api = at, Api(at)
+        self._sign = Signer(at)
 
     def encode(self, argument: StoreRequest) -> Any:
         request, method = argument, METHODS[argument.verb]
@@ -358,9 +358,8 @@ class NativeStoreRequester(NativeRequester):
 
     def answer(self, argument: StoreRequest, received: Received, at: Moments) -> StoreResponse | Exception:
         body = received.kept
-        if received.status >= ERROR_FROM or (argument.verb == "copy" and CODE.search(body)):
-            code = CODE.search(body)
-            return error_of(received.status, code[1].decode(errors="replace") if code else "")
+        if error := find_error(argument, received.status, body):
+            return error
         first, total = at.first - at.start, at.end - at.start
         if argument.verb == "get":
             return StoreResponse(received.size, received.digest, None, first, total)
@@ -384,6 +383,17 @@ def _tag(request: StoreRequest, headers: Sequence[bytes], body: bytes) -> str:
     if request.verb == "part":
         return next((header[5:].strip().decode() for header in headers if header[:5].lower() == b"etag:"), "")
     return ""
+
+
+def find_error(request: StoreRequest, status: int, body: bytes) -> Exception | None:
+    """Returns the exception for a response that is an error, by the beginning of its body; None for others."""
+    # For a copy or join, the server starts its response before it knows the outcome, so the body may be an error.
+    if status < ERROR_FROM and request.verb not in ("copy", "join"):
+        return None
+    code = CODE.search(body)
+    if status < ERROR_FROM and code is None:
+        return None
+    return error_of(status, code[1].decode(errors="replace") if code else "")
 
 
 def error_of(status: int, code: str) -> Exception:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dyno.contracts.native import load_native
@@ -22,8 +22,11 @@ class Digest(Protocol):
 
 def new_digest(data: ReadableBuffer = b"") -> Digest:
     """Returns the digest of the data so far: XXH3, or BLAKE2b if the native module was not built."""
-    digest: Digest = _KIND(data)
+    digest: Digest = _digest_type()(data)
     return digest
 
 
-_KIND: Any = getattr(load_native(), "BodyDigest", partial(hashlib.blake2b, digest_size=16))
+@cache
+def _digest_type() -> Any:
+    """Loads the native module only when a body is hashed."""
+    return getattr(load_native(), "BodyDigest", partial(hashlib.blake2b, digest_size=16))

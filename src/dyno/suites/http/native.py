@@ -11,7 +11,7 @@ import os
 import socket
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import starmap
 from pathlib import Path
@@ -23,7 +23,7 @@ from urllib.request import getproxies, proxy_bypass
 import numpy as np
 
 from dyno.contracts.model import Refused, UsageError
-from dyno.contracts.native import REMEDY, load_native
+from dyno.contracts.native import load_native
 from dyno.contracts.suite import NativeInFlight, RanInFlight
 from dyno.suites.http import curl, stages
 from dyno.suites.http.multi import ERROR_FROM, RequestFailed, Response, StatusError
@@ -34,6 +34,8 @@ VERSIONS = ("1.0", "1.1")
 FOREVER_NS = 1 << 60
 CONNECT_SECONDS = 5
 MOST_BYTES = 1 << 29
+FAILURE = 2
+"""Fields of a failure, as the native module returns it: libcurl's error number, and the text."""
 
 
 class Received(NamedTuple):
@@ -70,7 +72,8 @@ class Prepared(NamedTuple):
 
 
 class Servers:
-    """The servers of some URLs, by number, each at the first of its addresses that can be connected to."""
+    """The servers of some URLs, by number, each at the first of its addresses that can be connected to, or else at
+    the last."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         self._numbers: dict[tuple[str, str, int], int] = {}
@@ -85,11 +88,11 @@ class Servers:
         scheme, host, port = key
         self._numbers[key] = len(self.origins)
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             raise Refused(f"can't resolve {host}: check the name of the host") from None
-        addresses = [str(each[4][0]) for each in found]
-        address = next((each for each in addresses if _connects(each, port)), addresses[0])
+        *others, last = (str(each[4][0]) for each in resolved)
+        address = next((each for each in others if _connects(each, port)), last)
         self.origins.append((host, address, port, scheme == "https"))
 
     def number(self, url: SplitResult) -> int:
@@ -121,13 +124,6 @@ def explain_proxy(url: str) -> str | None:
     if proxy_bypass(parts.hostname or ""):
         return None
     return f"is reached by a proxy, which native load can't use: unset {named[0]}_proxy, or use --load library"
-
-
-def explain_missing() -> str | None:
-    """Returns what native load lacks here; None if nothing is missing."""
-    if hasattr(load_native(), "Http"):
-        return None
-    return f"needs Dyno's native module for client=native: {REMEDY}"
 
 
 def split_url(url: str) -> SplitResult:
@@ -224,16 +220,17 @@ class NativeRequester(NativeInFlight):
         requests = [each.request for each in arguments]
         responses = self._http.run(places, requests, due, deadline_ns, most_bytes)
         over = now()
-        columns = Moments(*(np.frombuffer(column, dtype=np.int64) for column in responses.moments()))  # type: ignore[arg-type]
+        columns = [np.frombuffer(column, dtype=np.int64) for column in responses.moments()]
+        starts, *_, ends, freed = columns
 
         def decode() -> Sequence[Any]:
-            moments = starmap(Moments, zip(*(column.tolist() for column in columns), strict=True))  # type: ignore[attr-defined]
+            moments = starmap(Moments, zip(*(column.tolist() for column in columns), strict=True))
             return list(map(self._answer, arguments, responses.answers(), moments))
 
-        return RanInFlight(columns.start, columns.end, columns.freed, over, responses.full, decode)
+        return RanInFlight(starts, ends, freed, over, responses.full, decode)
 
     def _answer(self, prepared: Prepared, result: tuple[Any, ...], at: Moments) -> Any:
-        if len(result) == len(("number", "text")):
+        if len(result) == FAILURE:
             number, text = result
             return RequestFailed(text, number)
         received = Received(*result)
@@ -269,13 +266,13 @@ def _read(path: Any) -> bytes:
 class UrlRequester(NativeRequester):
     """Requests with the same options to some URLs. An operation's argument is its URL."""
 
-    def __init__(self, urls: Sequence[str], places: int, fresh: bool, options: Options) -> None:
-        super().__init__(Servers(urls), places, fresh, options)
+    def __init__(self, urls: Sequence[str], servers: Servers, places: int, fresh: bool, options: Options) -> None:
+        super().__init__(servers, places, fresh, options)
         self._options = options
-        self._encode: Callable[[str], Any] = {url: self._request(url) for url in urls}.__getitem__
+        self._requests = {url: self._request(url) for url in urls}
 
     def encode(self, argument: str) -> Any:
-        return self._encode(argument)
+        return self._requests[argument]
 
     def _request(self, url: str) -> Any:
         options, parts = self._options, split_url(url)

@@ -97,7 +97,8 @@ class ObjectStoreWorkload(OnStore):
     def connect(self) -> Iterator[object]:
         burst = self._phase == p.BURST
         with closing(self.port(self.engine())) as port:
-            places, scripted = self._params["burst"] if burst else self._places, self._phase in p.SCRIPTED
+            places = self._params["burst"] if burst else self._places
+            scripted = self._phase in p.SCRIPTED
             with closing(port.asking(places, burst, library=scripted)) as requester:
                 if self._job.spec.floor:
                     yield requester
